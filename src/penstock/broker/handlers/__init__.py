@@ -1,0 +1,1 @@
+"""Every API that this broker answers, one module each."""

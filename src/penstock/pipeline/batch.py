@@ -1,0 +1,127 @@
+"""One micro-batch, from the rows of the reading job to a batch ready to commit.
+
+V1   Outcomes come from intake and the count of records from the source; the commit holds one against the other.
+V3   Nothing here is visible outside: a batch that dies leaves no trace and may be cut differently when tried again.
+A function that raises costs the records that make it raise, and no others: they are found, rejected, and the batch is
+decided again without them. Where no single record is to blame, or too many are, the pipeline stops and names why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.core.declared import POSITION, FoldView
+from penstock.core.errors import CallerError, fail
+from penstock.kernels.fold import fold
+from penstock.pipeline.blame import TooManyCulprits, find_culprits
+from penstock.pipeline.frames import topic_frame
+from penstock.pipeline.graph import Graph, streams_of
+from penstock.pipeline.intake import Collected, Judged, Known, Position, SetAside, judge
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What a batch will commit: who was accepted, and what each view gains."""
+
+    judged: Judged
+    folds: Mapping[str, pa.Table]
+    set_aside: SetAside
+
+
+class FunctionRaised(Exception):  # noqa: N818  # carries what a user's function said to whoever looks for the culprit
+    pass
+
+
+def compute(
+    collected: Collected, *, known: Mapping[str, Known], graph: Graph, spark: SparkSession, set_aside_max: int
+) -> Computed:
+    """Decide the batch and run the streams, as often as it takes to set the raising records aside."""
+    aside = SetAside()
+    while True:
+        judged = judge(collected, known=known, aside=aside)
+        try:
+            rows = run_streams(graph, accepted=judged.accepted, spark=spark)
+            break
+        except FunctionRaised as raised:
+            room = set_aside_max - len(aside.said)
+            aside.said.update(_culprits(judged.accepted, graph=graph, spark=spark, most=room, said=str(raised)))
+    folds = {view.name: fold(rows[view.stream], view) for view in graph.definition.views}
+    return Computed(judged, folds, aside)
+
+
+def run_streams(graph: Graph, *, accepted: Mapping[str, pa.Table], spark: SparkSession) -> dict[str, pa.Table]:
+    """The rows of every stream that a view reads, with the columns that its views use."""
+    topics = {t.name: topic_frame(spark, t, accepted[t.name]) for t in graph.definition.topics}
+    try:
+        frames = streams_of(graph.pipeline, topics=topics)
+        return {
+            stream: _needed(frames[stream], [view for view in graph.definition.views if view.stream == stream]).toArrow()
+            for stream in dict.fromkeys(view.stream for view in graph.definition.views)
+        }
+    except PySparkException as error:
+        raise FunctionRaised(what_it_said(error)) from error
+
+
+def _needed(frame: DataFrame, views: Sequence[FoldView]) -> DataFrame:
+    """Only what the views read travels to the driver; of a row's origin they need its weight."""
+    names = dict.fromkeys(name for view in views for name in _columns_of(view))
+    return frame.select(*names, F.struct(f"{POSITION}.weight").alias(POSITION))
+
+
+def _columns_of(view: FoldView) -> list[str]:
+    window = [view.window.column] if view.window else []
+    measured = [measure.aggregate.column for measure in view.measures if measure.aggregate.column]
+    return [*window, *(key.name for key in view.keys), *measured]
+
+
+def _culprits(
+    accepted: Mapping[str, pa.Table], *, graph: Graph, spark: SparkSession, most: int, said: str
+) -> dict[Position, str]:
+    rows = [(topic, at) for topic, table in accepted.items() for at in range(table.num_rows)]
+
+    def raises(some: Sequence[tuple[str, int]]) -> str | None:
+        part = {t: table.take([at for topic, at in some if topic == t]) for t, table in accepted.items()}
+        try:
+            run_streams(graph, accepted=part, spark=spark)
+        except FunctionRaised as raised:
+            return str(raised)
+        return None
+
+    first = _first_position(accepted)
+    try:
+        found = find_culprits(rows, raises=raises, most=most)
+    except TooManyCulprits:
+        raise fail(CallerError, "function-raises-often", most=most, position=first, reason=said) from None
+    if not found:
+        raise fail(CallerError, "function-raises-alone", position=first, reason=said)
+    return {_position(accepted[topic], topic=topic, at=at): text for (topic, at), text in found.items()}
+
+
+def _position(rows: pa.Table, *, topic: str, at: int) -> Position:
+    row = rows[POSITION][at].as_py()
+    return topic, row["partition"], row["offset"]
+
+
+def _first_position(accepted: Mapping[str, pa.Table]) -> str:
+    for topic, rows in accepted.items():
+        if rows.num_rows:
+            return "{}-{}-{}".format(*_position(rows, topic=topic, at=0))
+    return "no record"
+
+
+def what_it_said(error: BaseException) -> str:
+    """The user's own exception out of what Spark wraps around it.
+
+    >>> what_it_said(ValueError("Traceback ...\\n  File x\\nKeyError: 'gold'\\n"))
+    "KeyError: 'gold'"
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt)\b", line)]
+    return (raised or lines or [type(error).__name__])[-1 if raised else 0][:500]
