@@ -38,9 +38,9 @@ clean:  ## remove what was built here, data in .penstock excepted
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
 # An install with the tests' packages holds all that the demo needs.
-$(RUN_STAMP): requirements.txt pyproject.toml
+$(RUN_STAMP): requirements-build.txt requirements.txt pyproject.toml
 	@tools/make_venv requirements.txt $@
 
-$(DEV_STAMP): requirements.txt requirements-dev.txt pyproject.toml
+$(DEV_STAMP): requirements-build.txt requirements.txt requirements-dev.txt pyproject.toml
 	@tools/make_venv requirements-dev.txt $@
 	@touch $(RUN_STAMP)

@@ -7,8 +7,7 @@ import pytest
 
 from penstock.core.declared import parse_schema
 from penstock.kernels.decode import decode, describe
-
-from .decode_cases import CASES, Case
+from tests.contract.decode_cases import CASES, Case
 
 
 def decoded(case: Case) -> tuple[object, ...] | str:

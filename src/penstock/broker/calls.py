@@ -1,7 +1,7 @@
 """Requests between their arrival and their reply: in order per connection, bounded per connection and in all.
 
-L7   A connection holds at most `IN_FLIGHT_MAX` requests of `HELD_BYTES_MAX` bytes together, or one larger one; no request
-     is taken behind a Fetch, nor while a large reply is still on its way to a slow reader. Large frames of all
+L7   A connection holds at most `IN_FLIGHT_MAX` requests of `HELD_BYTES_MAX` bytes together, or one larger one; no
+     request is taken behind a Fetch, nor while a large reply is still on its way to a slow reader. Large frames of all
      connections together fit in `Admission.bytes_max`.
 Worst case: a client that announces large frames and sends none holds room from the others until `BODY_SECONDS` pass.
 """

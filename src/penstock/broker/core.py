@@ -48,14 +48,13 @@ from penstock.broker.node import Node
 from penstock.core.errors import PenstockError
 from penstock.protocol.apis import ApiKey, accepts
 from penstock.protocol.frames import RequestHeader, decode_request_header
-from penstock.protocol.messages import Buffer
 
-ANSWERS: MappingProxyType[ApiKey, Callable[[Node, Call, Buffer], None]] = MappingProxyType(
+ANSWERS: MappingProxyType[ApiKey, Callable[[Node, Call, memoryview], None]] = MappingProxyType(
     {
         ApiKey.PRODUCE: produce.HANDLER.run,
         ApiKey.FETCH: fetch.HANDLER.run,
         ApiKey.LIST_OFFSETS: list_offsets.HANDLER.run,
-        ApiKey.METADATA: metadata.HANDLER.run,
+        ApiKey.METADATA: metadata.run,
         ApiKey.OFFSET_COMMIT: offset_commit.HANDLER.run,
         ApiKey.OFFSET_FETCH: offset_fetch.HANDLER.run,
         ApiKey.FIND_COORDINATOR: find_coordinator.HANDLER.run,
@@ -76,8 +75,8 @@ class Core:
         self._admission = Admission(max(ADMITTED_BYTES_MAX, node.config.max_request_bytes))
         self._on: dict[type[Event], Callable[..., None]] = {
             RequestArrived: self._request_arrived,
-            FlushCompleted: lambda event, now: node.flushed(event.error, now=now),
-            WorkCompleted: lambda event, now: node.worked(event.ticket, event.result, now=now),
+            FlushCompleted: lambda _, __: node.flushed(),
+            WorkCompleted: lambda event, _: node.worked(event.ticket, event.result),
             TimerFired: lambda _, now: node.deadlines.fire(now.monotonic),
             ConnectionDrained: self._connection_drained,
             ConnectionClosed: self._connection_closed,

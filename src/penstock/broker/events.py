@@ -56,14 +56,12 @@ class ConnectionClosed:
 
 @dataclass(frozen=True, slots=True)
 class FlushCompleted:
-    """A round of flushing is done; `error` where it was not, for want of space: nothing of it is durable then."""
-
-    error: Exception | None = None
+    """The round of flushing is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkCompleted:
-    """Blocking work has its result, or the error that it raised."""
+    """Blocking work has its result."""
 
     ticket: int
     result: object

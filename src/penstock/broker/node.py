@@ -15,12 +15,12 @@ from typing import TypeVar
 from penstock.broker.calls import Call, Connection
 from penstock.broker.config import BrokerConfig
 from penstock.broker.deadlines import Deadlines
-from penstock.broker.events import SMALL_FRAME_BYTES, Close, Effect, Flush, Moment, Timer, Work
+from penstock.broker.events import Close, Effect, Flush, Moment, Timer, Work
 from penstock.broker.fetches import Fetches
 from penstock.broker.groups import Groups
 from penstock.broker.producers import Answer, ProducerIds
 from penstock.broker.topics import (
-    OFFSETS,
+    INTERNAL,
     TOPICS,
     Refusal,
     Topic,
@@ -32,8 +32,11 @@ from penstock.broker.topics import (
 )
 from penstock.core.clock import random_bytes
 from penstock.core.errors import PenstockError
-from penstock.core.units import LeaderEpoch, Offset, PartitionId
+from penstock.core.units import Offset, PartitionId
+from penstock.core.values import TopicPartition
 from penstock.log.partition import Partition, Refused
+from penstock.log.rounds import Round
+from penstock.log.store import Store
 from penstock.protocol.apis import KafkaError
 from penstock.protocol.batches import Record, build_batch, check_batch
 from penstock.protocol.frames import response_frame
@@ -57,11 +60,6 @@ class Need:
     @property
     def is_met(self) -> bool:
         return self.partition.high_watermark >= self.durable_at
-
-    @property
-    def is_lost(self) -> bool:
-        """The records were taken back, because they could not be written."""
-        return self.partition.end < self.durable_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +88,7 @@ class Node:
         self._tickets = 0
         self._undrained = 0
         self._names_in_making: set[str] = set()
+        self.problems: list[PenstockError] = [*store.losses, *store.quarantined.values()]
 
     # Effects and answers
 
@@ -125,10 +124,9 @@ class Node:
         return answered
 
     def sent(self, connection: Connection, *, size: int) -> None:
-        """A large reply is on its way; small ones leave at once as far as anybody counts."""
-        if size > SMALL_FRAME_BYTES:
-            connection.undrained += size
-            self._undrained += size
+        """A reply is on its way until `drained` says that all of them have left."""
+        connection.undrained += size
+        self._undrained += size
 
     def drained(self, connection: Connection) -> None:
         self._undrained -= connection.undrained
@@ -162,22 +160,36 @@ class Node:
             if self._round:
                 self.do(Flush(self._round.run))
 
-    def flushed(self, error: Exception | None) -> None:
+    def flushed(self) -> None:
         """A round is over: show what it made durable, and answer those who waited for that."""
         finished, self._round = self._round, None
-        if finished is None:
-            return
-        advanced = self._store.finish(finished)
-        lost = KafkaError.KAFKA_STORAGE_ERROR if error else KafkaError.NONE
-        settled = [wait for wait in self._waits if _is_settled(wait)]
-        self._waits = [wait for wait in self._waits if not _is_settled(wait)]
-        for wait in settled:
-            wait.then(lost if any(need.is_lost for need in wait.needs) else KafkaError.NONE)
-        self.fetches.wake(advanced)
+        if finished:
+            settled = self._store.settle(finished)
+            self._settle_waits()
+            self.fetches.wake(settled.advanced)
 
-    def append_internal(self, name: str, records: list[Record], *, now: Moment, then: Outcome) -> None:
+    def _settle_waits(self) -> None:
+        """Answer those whose records are durable, and those whose records were taken back."""
+        waits, self._waits = self._waits, []
+        outcomes = [(wait, self._outcome(wait)) for wait in waits]
+        self._waits = [wait for wait, outcome in outcomes if outcome is None]
+        for wait, outcome in outcomes:
+            if outcome is not None:
+                wait.then(outcome)
+
+    def _outcome(self, wait: _Wait) -> KafkaError | None:
+        is_open = False
+        for need in wait.needs:
+            if self._store.partitions.get(need.partition.name) is not need.partition:
+                return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+            if need.partition.end < need.durable_at:
+                return KafkaError.KAFKA_STORAGE_ERROR
+            is_open = is_open or not need.is_met
+        return None if is_open else KafkaError.NONE
+
+    def append_internal(self, name: str, records: list[Record], *, then: Outcome) -> None:
         """Append the broker's own records; once they are durable the tables take them, then `then` is called."""
-        partition = self._store.internal(name)
+        partition = self._store.partitions[INTERNAL[name]]
         batch = build_batch(records, leader_epoch=partition.leader_epoch)
         outcome = partition.append(batch, header=check_batch(batch), into_reserve=True)
         if isinstance(outcome, Refused):
@@ -197,14 +209,24 @@ class Node:
     def worked(self, ticket: int, result: object) -> None:
         self._works.pop(ticket)(result)
 
+    def close(self) -> None:
+        """Blocking: a clean stop."""
+        self._store.close()
+
+    def abandon(self) -> None:
+        """Stop as a crash would: nothing more may be written after a failed sync (L1)."""
+
     # Topics and partitions
 
-    def partition(self, topic: Topic, index: PartitionId) -> Partition | None:
-        return self._store.partition(topic.name, index) if 0 <= index < topic.partitions else None
-
-    def leader_epoch(self, topic: Topic, index: PartitionId) -> LeaderEpoch:
-        partition = self.partition(topic, index)
-        return partition.leader_epoch if partition else LeaderEpoch(-1)
+    def partition(self, topic: Topic, index: PartitionId) -> Partition | KafkaError:
+        """The partition, or why it cannot be used: there is none, or it is damaged (L5)."""
+        if not 0 <= index < topic.partitions:
+            return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+        name = TopicPartition(topic.name, index)
+        found = self._store.partitions.get(name)
+        if found is None and name in self._store.quarantined:
+            return KafkaError.KAFKA_STORAGE_ERROR
+        return found or create_partition(self._store, topic, index, config=self.config)
 
     def epoch_error(self, partition: Partition, claimed: int) -> KafkaError:
         """What stands against a client that believes this leader epoch; -1 claims none."""
@@ -247,11 +269,12 @@ class Node:
         def made(error: KafkaError) -> None:
             self._names_in_making -= names
             for topic in topics if not error else ():
-                open_partitions(self._store, topic, config=self.config)
+                for index in range(topic.partitions):
+                    self.partition(topic, PartitionId(index))
             then(error)
 
         records = [topic_made(topic, now_ms=now.wall_ms) for topic in topics]
-        self.append_internal(TOPICS, records, now=now, then=made)
+        self.append_internal(TOPICS, records, then=made)
 
     def drop_topics(self, topics: list[Topic], *, now: Moment, then: Outcome) -> None:
         """Record that the topics are gone; then nobody finds them, then their files are removed."""
@@ -260,9 +283,17 @@ class Node:
             if not error:
                 self._remove_partitions(topics)
             then(error)
+            self._settle_waits()
 
         records = [topic_deleted(topic.name, now_ms=now.wall_ms) for topic in topics]
-        self.append_internal(TOPICS, records, now=now, then=dropped)
+        self.append_internal(TOPICS, records, then=dropped)
+
+    def _remove_partitions(self, topics: list[Topic]) -> None:
+        names = [TopicPartition(topic.name, PartitionId(p)) for topic in topics for p in range(topic.partitions)]
+        gone = [self._store.partitions[name] for name in names if name in self._store.partitions]
+        for name in names:
+            self._store.delete(name)
+        self.fetches.wake(gone)
 
     def take_producer_id(self, answer: Answer, *, now: Moment) -> None:
         self._reserve(self._producer_ids.take(answer), now=now)
@@ -279,18 +310,14 @@ class Node:
                 self._reserve(self._producer_ids.reserved(end=end), now=now)
 
         record = producer_ids_reserved(end, now_ms=now.wall_ms)
-        self.append_internal(TOPICS, [record], now=now, then=reserved)
+        self.append_internal(TOPICS, [record], then=reserved)
 
 
-def open_partitions(store: Store, topic: Topic, *, config: BrokerConfig) -> None:
-    """Open every partition of a topic; one that is not on the disk is made by the next round."""
-    for index in range(topic.partitions):
-        partition = store.open(TopicPartition(topic.name, PartitionId(index)), topic_id=topic.id)
-        partition.segment_bytes = topic.size("segment.bytes", default=config.segment_bytes)
-
-
-def _is_settled(wait: _Wait) -> bool:
-    return any(need.is_lost for need in wait.needs) or all(need.is_met for need in wait.needs)
+def create_partition(store: Store, topic: Topic, index: PartitionId, *, config: BrokerConfig) -> Partition:
+    """A partition that is usable at once and on the disk after the next round."""
+    partition = store.create(TopicPartition(topic.name, index), topic_id=topic.id)
+    partition.segment_bytes = topic.size("segment.bytes", default=config.segment_bytes)
+    return partition
 
 
 def _apply(table: Topics | Groups, records: list[Record], then: Outcome, error: KafkaError) -> None:

@@ -4,8 +4,7 @@ One event loop owns all state. Flushing has a thread of its own, cold reads shar
 events. Bytes go from the socket into the buffer that the log keeps, and from there to readers, without a copy.
 
 L1   A failed sync ends the process: nothing that was appended is acknowledged after it.
-L7   A frame's size is judged before anything is allocated for it; its buffer grows as the bytes come. A connection that
-     is paused, or whose client reads slowly, is not read from.
+L7   A connection that is paused is not read from, and nothing is taken from one whose client reads slowly.
 Limit: without TLS and passwords it listens on loopback alone, unless it is told to do otherwise.
 """
 
@@ -18,11 +17,11 @@ import ipaddress
 import signal
 import sys
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import cast
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.core import Core
@@ -36,25 +35,26 @@ from penstock.broker.events import (
     Event,
     Flush,
     FlushCompleted,
-    FrameAnnounced,
     Moment,
     Pause,
     Reply,
-    RequestArrived,
     Resume,
     Timer,
     TimerFired,
     Work,
     WorkCompleted,
 )
+from penstock.broker.intake import READ_BYTES, Intake
+from penstock.broker.node import Node
+from penstock.broker.opening import open_node
 from penstock.core.clock import Clock
-from penstock.core.errors import CallerError, PenstockError, RetryError, fail
+from penstock.core.errors import CallerError, fail
+from penstock.core.files import RealFiles
 
-READ_BYTES = 256 * 1024
-BODY_BYTES_FIRST = 1024**2
 READ_THREADS = 2
 STOP_SECONDS = 10.0
-_SIZE_BYTES = 4
+UNREPORTED_BYTES_MAX = SMALL_FRAME_BYTES // 2
+"""So much may be sent before the core is told that it left: one event for many small replies."""
 
 Announce = Callable[[str, int], None]
 
@@ -62,20 +62,22 @@ Announce = Callable[[str, int], None]
 class Server:
     """Runs one core on one event loop."""
 
-    def __init__(self, core: Core, *, clock: Clock, loop: asyncio.AbstractEventLoop, connections_max: int) -> None:
+    def __init__(self, core: Core, *, clock: Clock, connections_max: int) -> None:
         self._core = core
         self._clock = clock
-        self._loop = loop
+        self._loop = asyncio.get_running_loop()
         self._connections_max = connections_max
         self._clients: dict[int, Client] = {}
         self._next_number = 0
         self._events: deque[Event] = deque()
         self._is_handling = False
+        self._is_stopping = False
+        self._idle = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="penstock-flush")
         self._readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="penstock-read")
         self.scratch = memoryview(bytearray(READ_BYTES))
-        self.failed: asyncio.Future[None] = loop.create_future()
+        self.failed: asyncio.Future[None] = self._loop.create_future()
         self._do: dict[type[Effect], Callable[..., None]] = {
             Reply: self._reply,
             Close: self._close,
@@ -97,6 +99,8 @@ class Server:
             while self._events:
                 for effect in self._handle(self._events.popleft()):
                     self._do[type(effect)](effect)
+            if self._is_stopping and self._core.is_idle:
+                self._idle.set()
         except Exception as error:  # noqa: BLE001  # whatever broke in the core, its state is not to be trusted
             self._fail(error)
         finally:
@@ -138,10 +142,10 @@ class Server:
         future.add_done_callback(lambda done: self._flushed(done.exception()))
 
     def _flushed(self, error: BaseException | None) -> None:
-        if error is None or isinstance(error, RetryError):
-            self.happened(FlushCompleted(error))
-        else:
+        if error:
             self._fail(error)
+        else:
+            self.happened(FlushCompleted())
 
     def _work(self, effect: Work) -> None:
         future = self._loop.run_in_executor(self._readers, effect.run)
@@ -149,7 +153,10 @@ class Server:
 
     def _worked(self, ticket: int, done: asyncio.Future[object]) -> None:
         error = done.exception()
-        self.happened(WorkCompleted(ticket, error if error is not None else done.result()))
+        if error:
+            self._fail(error)
+        else:
+            self.happened(WorkCompleted(ticket, done.result()))
 
     def _set_timer(self, effect: Timer) -> None:
         if self._timer:
@@ -162,161 +169,110 @@ class Server:
             self.failed.set_exception(error)
 
     async def stop(self) -> None:
-        """Take no more requests, finish what was appended, let go of the log."""
+        """Take no more requests, and finish what was appended."""
         for client in self._clients.values():
             client.pause()
-        deadline = self._clock.monotonic() + STOP_SECONDS
-        while not self._core.is_idle and not self.failed.done() and self._clock.monotonic() < deadline:
-            await asyncio.sleep(0.001)
+        self._is_stopping = True
+        if not self._core.is_idle:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), STOP_SECONDS)
         for client in list(self._clients.values()):
             client.end()
         await asyncio.sleep(0)
+
+    def close(self, node: Node) -> None:
+        """Let go of the log; after a failed sync as it is, for the next start to judge."""
         self._flusher.shutdown()
         self._readers.shutdown()
+        if self.failed.done():
+            node.abandon()
+            self.failed.result()
+        node.close()
 
 
 class Client(asyncio.BufferedProtocol):
-    """One connection: cuts the bytes into frames and keeps to what the core says about reading on."""
+    """One connection."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._transport: asyncio.Transport | None = None
+        self._intake: Intake | None = None
         self._number = 0
-        self._rest = bytearray()
-        self._announced = 0
-        self._body: bytearray | None = None
-        self._filled = 0
-        self._is_paused = False
+        self._is_reading = True
         self._is_blocked = False
+        self._unreported = 0
         self.peer = "?"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError("a broker listens on stream sockets")
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         self.peer = str(transport.get_extra_info("peername"))
-        transport.set_write_buffer_limits(high=SMALL_FRAME_BYTES)
+        self._transport.set_write_buffer_limits(high=SMALL_FRAME_BYTES)
         number = self._server.joined(self)
         if number is None:
             sys.stderr.write(f"refused a connection from {self.peer}: max_connections are open\n")
-            transport.abort()
-        self._number = number or 0
+            self._transport.abort()
+        else:
+            self._number = number
+            self._intake = Intake(number, happened=self._server.happened, scratch=self._server.scratch)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        self._rest.clear()
-        self._body = None
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
+        self._transport = self._intake = None
         self._server.left(self._number)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # asyncio's signature
-        return self._server.scratch if self._body is None else memoryview(self._body)[self._filled :]
+        return self._intake.room() if self._intake else self._server.scratch
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._body is not None:
-            self._grow(nbytes)
-        elif self._rest or self._must_wait:
-            self._rest += self._server.scratch[:nbytes]
-            self._cut_rest()
-        else:
-            done = self._cut(self._server.scratch[:nbytes])
-            self._rest += self._server.scratch[done:nbytes]
-        self._read_or_not()
+        if self._intake:
+            self._intake.received(nbytes)
+            self._read_or_not()
 
     def eof_received(self) -> bool:
         return False
 
-    def _grow(self, nbytes: int) -> None:
-        """More of a large frame is there; its buffer doubles, so that a claim alone takes no memory (L7)."""
-        body = self._body or bytearray()
-        self._filled += nbytes
-        if self._filled == self._announced:
-            self._body, self._announced = None, 0
-            self._server.happened(RequestArrived(self._number, memoryview(body)))
-        elif self._filled == len(body):
-            larger = bytearray(min(2 * len(body), self._announced))
-            larger[: len(body)] = body
-            self._body = larger
-
-    def _cut_rest(self) -> None:
-        if self._rest and not self._must_wait:
-            rest, self._rest = self._rest, bytearray()
-            done = self._cut(memoryview(rest))
-            self._rest += memoryview(rest)[done:]
-
-    def _cut(self, data: memoryview) -> int:
-        """Hand over the whole frames at the front of the data; gives the bytes that are dealt with."""
-        position = 0
-        while not self._must_wait and len(data) - position >= _SIZE_BYTES:
-            size = int.from_bytes(data[position : position + _SIZE_BYTES], "big", signed=True)
-            if not 0 <= size <= SMALL_FRAME_BYTES:
-                self._announced = size
-                self._server.happened(FrameAnnounced(self._number, size))
-                return position + _SIZE_BYTES + self._start_body(data[position + _SIZE_BYTES :])
-            end = position + _SIZE_BYTES + size
-            if end > len(data):
-                break
-            frame = memoryview(bytearray(data[position + _SIZE_BYTES : end]))
-            position = end
-            self._server.happened(RequestArrived(self._number, frame))
-        return position
-
-    def _start_body(self, data: memoryview) -> int:
-        """Move what is already here into the admitted frame's own buffer."""
-        if self._body is None or not data:
-            return 0
-        taken = min(len(data), self._announced, len(self._body))
-        self._body[:taken] = data[:taken]
-        self._grow(taken)
-        return taken + (self._start_body(data[taken:]) if self._body is not None else 0)
-
     def admit(self) -> None:
-        self._body = bytearray(min(self._announced, BODY_BYTES_FIRST))
-        self._filled = 0
-        if self._rest:
-            rest, self._rest = self._rest, bytearray()
-            done = self._start_body(memoryview(rest))
-            self._rest += memoryview(rest)[done:]
-            self._cut_rest()
-        self._read_or_not()
+        self._change(Intake.admit)
 
     def pause(self) -> None:
-        self._is_paused = True
-        self._read_or_not()
+        self._change(Intake.pause)
 
     def resume(self) -> None:
-        self._is_paused = False
-        self._cut_rest()
-        self._read_or_not()
+        self._change(Intake.resume)
 
-    @property
-    def _must_wait(self) -> bool:
-        return self._is_paused or self._is_blocked or self._transport is None or (self._announced != 0)
+    def _change(self, change: Callable[[Intake], None]) -> None:
+        if self._intake:
+            change(self._intake)
+            self._read_or_not()
 
     def _read_or_not(self) -> None:
         """Read exactly while something can be done with what is read."""
-        if self._transport is None or self._transport.is_closing():
+        if self._transport is None or self._intake is None or self._transport.is_closing():
             return
-        if self._body is None and self._must_wait:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
+        if self._intake.wants_bytes != self._is_reading:
+            self._is_reading = self._intake.wants_bytes
+            if self._is_reading:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def send(self, effect: Reply) -> None:
         if self._transport is None or self._transport.is_closing():
             return
         self._transport.writelines(effect.buffers)
-        if not self._is_blocked:
-            self._server.happened(ConnectionDrained(self._number))
+        self._unreported += sum(map(len, effect.buffers))
+        if not self._is_blocked and self._unreported > UNREPORTED_BYTES_MAX:
+            self._report_drained()
 
     def pause_writing(self) -> None:
         self._is_blocked = True
-        self._read_or_not()
 
     def resume_writing(self) -> None:
         self._is_blocked = False
+        self._report_drained()
+
+    def _report_drained(self) -> None:
+        self._unreported = 0
         self._server.happened(ConnectionDrained(self._number))
-        self._cut_rest()
-        self._read_or_not()
 
     def end(self) -> None:
         if self._transport:
@@ -347,21 +303,22 @@ async def _listen(server: Server, config: BrokerConfig) -> asyncio.Server:
 
 async def serve(config: BrokerConfig, *, clock: Clock, announce: Announce, stop: asyncio.Event) -> None:
     """Run a broker until `stop` is set; `announce` is told the address once connections are accepted."""
-    loop = asyncio.get_running_loop()
-    core = Core.open(config, clock=clock)
+    node = open_node(config, files=RealFiles(), now_ms=clock.now_ms())
+    server = Server(Core(node), clock=clock, connections_max=config.max_connections)
     try:
-        server = Server(core, clock=clock, loop=loop, connections_max=config.max_connections)
+        for problem in node.problems:
+            sys.stderr.write(f"{problem}\n")
         listening = await _listen(server, config)
         host, port = listening.sockets[0].getsockname()[:2]
-        core.advertise(replace(config, host=host, port=port))
+        node.config = replace(config, host=host, port=port)
         announce(host, port)
-        await asyncio.wait({asyncio.ensure_future(stop.wait()), server.failed}, return_when=asyncio.FIRST_COMPLETED)
+        stopped = asyncio.ensure_future(stop.wait())
+        server.failed.add_done_callback(lambda _: stopped.cancel())
+        await asyncio.wait({stopped})
         listening.close()
         await server.stop()
-        if server.failed.done():
-            server.failed.result()
     finally:
-        core.close()
+        server.close(node)
 
 
 def run(config: BrokerConfig, *, clock: Clock, announce: Announce) -> None:

@@ -17,13 +17,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from penstock.broker.config import PARTITIONS_MAX
-from penstock.core.units import TimestampMs
+from penstock.core.units import PartitionId, TimestampMs
+from penstock.core.values import TopicPartition
 from penstock.protocol.apis import KafkaError
 from penstock.protocol.batches import Record
 
 INTERNAL_PREFIX = "__penstock_"
 TOPICS = INTERNAL_PREFIX + "topics"
 OFFSETS = INTERNAL_PREFIX + "offsets"
+INTERNAL = {name: TopicPartition(name, PartitionId(0)) for name in (TOPICS, OFFSETS)}
+INTERNAL_IDS = {TOPICS: b"penstock-topics\0", OFFSETS: b"penstock-offsets"}
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ONLY = {

@@ -25,7 +25,7 @@ def run(
 ) -> None:
     """Run a pipeline file."""
     from penstock.core.settings import read_settings
-    from penstock.pipeline.runtime import Progress
+    from penstock.pipeline.microbatch import Progress
     from penstock.pipeline.runtime import run as run_pipeline
 
     done = {"batches": 0, "read": 0}

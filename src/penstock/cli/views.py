@@ -1,4 +1,4 @@
-"""`penstock views`: list the views, show one with its cut and balance."""
+"""`penstock views`: list the views, show one with its cut and balance, prove them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from penstock.cli.output import Output, OutputOption, emit
+from penstock.cli.verify import verify
 
 views = typer.Typer(no_args_is_help=True, help="List, show and verify views.")
+views.command("verify")(verify)
 
 
 @views.command("list")

@@ -173,6 +173,61 @@ ROWS: dict[str, Row] = {
         "{size} bytes of {codec} data decompress to more than {bytes_max} bytes",
         "find the producer that sent it, and skip the batch",
     ),
+    "bootstrap-unreadable": Row(
+        CallerError, "{value!r} is not a list of brokers", "write host:port, several of them with commas between"
+    ),
+    "broker-unreachable": Row(
+        RetryError,
+        "no broker answers at {address}: {reason}",
+        "start one with `penstock broker --listen {address}`, or set PENSTOCK_BOOTSTRAP to where one is",
+    ),
+    "broker-not-ready": Row(
+        RetryError, "the broker cannot answer for {subject} now: {error}{detail}", "wait, then try again"
+    ),
+    "broker-refused": Row(CallerError, "the broker refused {subject}: {error}{detail}", "correct the request"),
+    "broker-versions-apart": Row(
+        CallerError,
+        "the broker offers versions {first} to {last} of {api}, and none of these is known here",
+        "use a broker of Kafka 2.1 or later, or a newer Penstock",
+    ),
+    "topic-unknown": Row(
+        CallerError,
+        "there is no topic {topic}",
+        "penstock topics create {topic}, or check the name with penstock topics list",
+        wire_code=3,
+    ),
+    "topic-exists": Row(CallerError, "topic {topic} exists already", "penstock topics describe {topic}", wire_code=36),
+    "partition-absent": Row(
+        CallerError,
+        "topic {topic} has no partition {partition}, it has {count}",
+        "penstock topics describe {topic}",
+        wire_code=3,
+    ),
+    "partition-leaderless": Row(
+        RetryError, "partition {topic}-{partition} has no leader now", "wait, then try again", wire_code=5
+    ),
+    "produce-unconfirmed": Row(
+        RetryError,
+        "a batch for {partition} may or may not have been stored: {reason}",
+        "read the end of the partition before sending it again, or number batches with a producer id",
+    ),
+    "produce-fenced": Row(
+        FencedError, "the producer of {partition} was replaced by a newer one: {error}", "stop this producer"
+    ),
+    "offset-out-of-range": Row(
+        DataLossError,
+        "offset {offset} of {partition} is not in the log",
+        "penstock topics describe shows what the log holds: choose an offset, or start from the earliest",
+        wire_code=1,
+    ),
+    "range-beyond-log": Row(
+        DataLossError,
+        "records of {range} are gone: the log ends at {high_watermark}",
+        "look for what cut the log, then choose: restore it, or go on from its end",
+    ),
+    "fetch-stalled": Row(
+        RetryError, "the broker gives no records of {range} from offset {position} on", "wait, then try again"
+    ),
     # log
     "disk-full": Row(
         RetryError,
@@ -226,6 +281,11 @@ ROWS: dict[str, Row] = {
         45,
     ),
     # broker
+    "partition-unknown": Row(
+        CorruptError,
+        "{partition} holds records, and no topic of this log is known to own them",
+        "nothing was removed; move {path} away if the records are not wanted",
+    ),
     "listen-unreadable": Row(
         CallerError, "{value!r} is not an address to listen on", "write for example --listen 127.0.0.1:9092"
     ),
@@ -239,9 +299,7 @@ ROWS: dict[str, Row] = {
         "{host} can be reached from other machines, and there are no passwords yet",
         "listen on 127.0.0.1, or add --allow-remote if everybody who reaches it may read and write everything",
     ),
-    "listen-failed": Row(
-        CallerError, "cannot listen on {host}:{port}: {reason}", "name another address with --listen"
-    ),
+    "listen-failed": Row(CallerError, "cannot listen on {host}:{port}: {reason}", "name another address with --listen"),
     "port-taken": Row(
         CallerError,
         "port {port} of {host} is taken by another program",
@@ -315,6 +373,11 @@ ROWS: dict[str, Row] = {
         CallerError,
         "the name {view} belongs to {owner}",
         "choose another name for the view of pipeline {pipeline}",
+    ),
+    "view-name-long": Row(
+        CallerError,
+        "the name {name!r} in view {view} is longer than the {bytes_max} bytes that Postgres keeps",
+        "choose a shorter name",
     ),
     "view-unknown": Row(CallerError, "there is no view {view}{hint}", "penstock views list"),
     "batch-contested": Row(
@@ -408,7 +471,9 @@ ROWS: dict[str, Row] = {
     "stream-returns-no-frame": Row(
         CallerError, "the function of stream {stream} returns a {value}", "return a DataFrame"
     ),
-    "stream-step-refused": Row(CallerError, "stream {stream} uses {step}, which has no exact meaning here", "{instead}"),
+    "stream-step-refused": Row(
+        CallerError, "stream {stream} uses {step}, which has no exact meaning here", "{instead}"
+    ),
     "stream-loses-position": Row(
         CallerError,
         "stream {stream} loses the column {column}, which tells where each row came from",
@@ -434,6 +499,11 @@ ROWS: dict[str, Row] = {
     ),
     "view-aggregate-unusable": Row(
         CallerError, "column {column} of view {view} is {value}", "use agg.count(), agg.sum('column') and the like"
+    ),
+    "proof-file-differs": Row(
+        CallerError,
+        "{path} is not what pipeline {pipeline} ran: {changed} changed",
+        "penstock views verify --file the file as it was",
     ),
     "function-raises-often": Row(
         CallerError,
@@ -470,9 +540,61 @@ ROWS: dict[str, Row] = {
         "pip install 'penstock[spark]'",
     ),
     # cli
+    "topic-config-unreadable": Row(
+        CallerError, "{value!r} is not a setting of a topic", "write name=value, for example segment.bytes=1048576"
+    ),
+    "input-unreadable": Row(CallerError, "{path} cannot be read: {reason}", "name a file of lines that you may read"),
+    "key-missing": Row(
+        CallerError,
+        "the line {line!r} has no {separator!r} after a key",
+        "correct the line, or leave out --key-separator",
+    ),
+    "produce-failed": Row(
+        RetryError,
+        "{failed} of {sent} records for topic {topic} were not acknowledged: {reason}",
+        "check the broker with `penstock topics list`, then send the rest again",
+    ),
+    "partition-missing": Row(
+        CallerError,
+        "topic {topic} has no partition {partition}",
+        "`penstock topics describe {topic}` shows its partitions",
+    ),
+    "position-unreadable": Row(
+        CallerError, "{value!r} is not a position to read from", "write earliest, latest or an offset"
+    ),
     "usage-wrong": Row(CallerError, "{reason}", "{command} --help"),
     "error-unexpected": Row(BugError, "{type}: {reason}", "report this with the traceback"),
     "extra-missing": Row(
         CallerError, "this command needs {package}, which is not installed", "pip install 'penstock[{extra}]'"
+    ),
+    # demo
+    "demo-running": Row(
+        CallerError,
+        "a demo already runs in {home}: process {process}",
+        "stop that one, or use another folder: PENSTOCK_HOME=FOLDER penstock demo",
+    ),
+    "demo-part-ended": Row(
+        RetryError, "the {part} of the demo ended with status {status}: {reason}", "read {log}, then penstock demo"
+    ),
+    "demo-part-silent": Row(
+        RetryError, "the {part} of the demo was not ready within {seconds} seconds", "read {log}, then penstock demo"
+    ),
+    "demo-record-refused": Row(
+        RetryError, "the log did not take a record of the demo: {reason}", "read {log}, then penstock demo"
+    ),
+    "demo-not-taken": Row(
+        RetryError,
+        "the log has not taken {count} records of the demo within {seconds} seconds",
+        "look for what else keeps this machine busy, then penstock demo with a smaller --rate",
+    ),
+    "demo-not-covered": Row(
+        RetryError,
+        "the view does not hold all records of the demo after {seconds} seconds: {behind} are missing",
+        "look for what else keeps this machine busy, then penstock demo with a smaller --rate",
+    ),
+    "drill-stalled": Row(
+        RetryError,
+        "{seconds} seconds after the {part} was killed the view is not fresh again",
+        "look for what else keeps this machine busy, then penstock demo --drill with a smaller --rate",
     ),
 }

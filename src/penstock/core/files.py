@@ -1,8 +1,8 @@
 """The files of the log: positioned reads and writes, syncs, and what a failure of each means.
 
 L1   `sync` returns only when the bytes are on the disk; `sync_folder` does the same for names in a folder.
-L5   A failed sync, or a failed write that is not for want of room, ends the process: what the disk holds is unknown then,
-     and a second sync of the same pages could succeed without having written them.
+L5   A failed sync, or a failed write that is not for want of room, ends the process: what the disk holds is unknown
+     then, and a second sync of the same pages could succeed without having written them.
 Limits: no handle is kept between calls by the log, so open files do not grow with the number of segments.
 Worst case: a write for which there is no room leaves a part behind; the caller truncates it away.
 """
@@ -60,7 +60,9 @@ class Files(Protocol):
         """Everything in the folder, sorted; nothing where there is no such folder."""
         ...
 
-    def make_folder(self, path: Path) -> None: ...
+    def make_folder(self, path: Path) -> None:
+        """Make the folder and its parents, durably; one that is there is fine."""
+        ...
 
     def rename(self, source: Path, *, target: Path) -> None:
         """Also replaces a file; durable once the folder is synced."""
@@ -110,7 +112,7 @@ def write_synced(files: Files, path: Path, *, content: Buffer) -> None:
 
 
 def replace_whole(files: Files, path: Path, *, content: Buffer) -> None:
-    """Give the file new bytes so that a crash leaves the earlier ones or these: aside, sync, rename, sync the folder."""
+    """Give the file other bytes so that a crash leaves the earlier ones or these."""
     aside = path.with_name(path.name + ".tmp")
     write_synced(files, aside, content=content)
     files.rename(aside, target=path)
@@ -222,8 +224,11 @@ class RealFiles:
                 return []
 
     def make_folder(self, path: Path) -> None:
-        with _typed_errors(path, action="create"):
-            path.mkdir(mode=0o750, parents=True, exist_ok=True)
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        for folder in reversed(missing):
+            with _typed_errors(folder, action="create"):
+                folder.mkdir(mode=0o750, exist_ok=True)
+            self.sync_folder(folder.parent)
 
     def rename(self, source: Path, *, target: Path) -> None:
         with _typed_errors(source, action="rename"):

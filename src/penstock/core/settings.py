@@ -139,7 +139,14 @@ def _unreadable(error: ValidationError, *, given: Mapping[str, object]) -> Penst
     where = _source_of(name, given=given)
     value = "***" if name in SECRETS else first["input"]
     spelt = _spelt(name, where=where)
-    return fail(CallerError, "setting-unreadable", name=spelt, where=where, value=value, reason=first["msg"].removeprefix("Value error, "))
+    return fail(
+        CallerError,
+        "setting-unreadable",
+        name=spelt,
+        where=where,
+        value=value,
+        reason=first["msg"].removeprefix("Value error, "),
+    )
 
 
 def _source_of(name: str, *, given: Mapping[str, object]) -> str:

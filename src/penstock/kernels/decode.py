@@ -11,7 +11,8 @@ The rules, which the verifier follows with code of its own:
   without fraction and exponent, in range. Doubles and floats come from numbers and are finite.
 - Decimals come from a number's text, or a string that holds one: the exponent, -100 to 100, is applied to the digits;
   more fraction digits than the scale, or more integer digits than precision less scale, are refused.
-- Timestamps are `YYYY-MM-DDTHH:MM:SS[.f{1,6}]` and `Z` or `+HH:MM`, in UTC within the years 1 to 9999; dates `YYYY-MM-DD`.
+- Timestamps are `YYYY-MM-DDTHH:MM:SS[.f{1,6}]` with `Z` or `+HH:MM`, in UTC within the years 1 to 9999. Dates are
+  `YYYY-MM-DD`.
 
 Limit: the text of one string column of one call stays below 2 GiB. Worst case: a key with an escape sends its record
 through plain Python, at about 20 us and as many more per kilobyte.
@@ -30,29 +31,30 @@ import pyarrow as pa
 
 from penstock.core.declared import Column, TypeName
 from penstock.core.invariant import invariant
-from penstock.kernels import json_scan as scanned
+from penstock.kernels import json_scan, json_values
 from penstock.kernels.columns import arrow_schema, arrow_type
-from penstock.kernels.json_scan import FINE, REPEATED_KEY, UNUSUAL, WRONG_FIELD, Bytes, Int8s, Int64s
+from penstock.kernels.json_scan import FINE, REPEATED_KEY, UNUSUAL, WRONG_FIELD, Int8s, Int64s
+from penstock.kernels.json_text import Bytes
 
 Int16s = npt.NDArray[np.int16]
 _TEXTS = {
-    scanned.NULL_VALUE: "null value",
-    scanned.NOT_JSON: "not JSON",
-    scanned.NOT_AN_OBJECT: "not an object",
-    scanned.REPEATED_KEY: "repeated key",
+    json_scan.NULL_VALUE: "null value",
+    json_scan.NOT_JSON: "not JSON",
+    json_scan.NOT_AN_OBJECT: "not an object",
+    json_scan.REPEATED_KEY: "repeated key",
 }
 _SHAPES: dict[TypeName, tuple[int, int]] = {
-    "string": (scanned.STRING, 0),
-    "boolean": (scanned.BOOLEAN, 0),
-    "byte": (scanned.INTEGER, 8),
-    "short": (scanned.INTEGER, 16),
-    "int": (scanned.INTEGER, 32),
-    "long": (scanned.INTEGER, 64),
-    "float": (scanned.DOUBLE, 32),
-    "double": (scanned.DOUBLE, 64),
-    "decimal": (scanned.DECIMAL, 0),
-    "date": (scanned.DATE, 0),
-    "timestamp": (scanned.TIMESTAMP, 0),
+    "string": (json_values.STRING, 0),
+    "boolean": (json_values.BOOLEAN, 0),
+    "byte": (json_values.INTEGER, 8),
+    "short": (json_values.INTEGER, 16),
+    "int": (json_values.INTEGER, 32),
+    "long": (json_values.INTEGER, 64),
+    "float": (json_values.DOUBLE, 32),
+    "double": (json_values.DOUBLE, 64),
+    "decimal": (json_values.DECIMAL, 0),
+    "date": (json_values.DATE, 0),
+    "timestamp": (json_values.TIMESTAMP, 0),
 }
 _TEXT_BYTES_MAX = 2**31 - 1
 
@@ -78,12 +80,14 @@ def decode(payload: Bytes, start: Int64s, length: Int64s, columns: tuple[Column,
     >>> describe(int(decoded.problem[1]), int(decoded.field[1]), columns=schema)
     'field id is not a string'
     """
+    sound = (start >= 0) & (start + np.maximum(length, 0) <= len(payload))
+    invariant(sound.all(), "records lie within the payload", bytes=len(payload))
     read = _scan(payload, start, length, [column.name for column in columns], columns)
     side = _read_unusual(read, payload, start, length, columns)
     for index, column in enumerate(columns):
         if column.type.name in ("float", "double"):
             _finish_doubles(read, index, _Texts(payload, side), single=column.type.name == "float")
-    read.valid[:, read.problem != FINE] = scanned.ABSENT
+    read.valid[:, read.problem != FINE] = json_values.ABSENT
     arrays = [_array(read, index, _Texts(payload, side), column) for index, column in enumerate(columns)]
     return Decoded(pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns)), read.problem, read.field)
 
@@ -122,7 +126,7 @@ def _scan(payload: Bytes, start: Int64s, length: Int64s, names: Sequence[str], c
     words = np.empty((len(columns), 2 * count), np.int64)
     valid = np.zeros((len(columns), count), np.uint8)
     read = _Scan(words, valid, np.zeros(count, np.int8), np.zeros(count, np.int16))
-    scanned.scan(
+    json_scan.scan(
         _frozen(payload),
         np.require(start, np.int64, ["C", "A"]),
         np.require(length, np.int64, ["C", "A"]),
@@ -166,7 +170,7 @@ def _place(anew: _Scan, read: _Scan, rows: Int64s, columns: tuple[Column, ...]) 
         if column.type.name == "string":
             first = -1 - first
         elif column.type.name in ("float", "double"):
-            first = np.where(anew.valid[index] == scanned.AS_TEXT, -1 - first, first)
+            first = np.where(anew.valid[index] == json_values.AS_TEXT, -1 - first, first)
         wide = column.type.name == "decimal"
         read.words[index, 2 * rows if wide else rows] = first
         read.words[index, 2 * rows + 1 if wide else count + rows] = second
@@ -212,17 +216,17 @@ def _finish_doubles(read: _Scan, index: int, texts: _Texts, *, single: bool) -> 
     """Read the numbers that were left as text, round to single precision where asked, and refuse what is not finite."""
     count = len(read.problem)
     valid, values = read.valid[index], read.words[index, :count].view(np.float64)
-    left = np.flatnonzero(valid == scanned.AS_TEXT)
+    left = np.flatnonzero(valid == json_values.AS_TEXT)
     if len(left):
         # Arrow's conversion is correctly rounded, and answers infinity for what is past the greatest double.
-        text = _text(read.words[index], valid, scanned.AS_TEXT, texts)
+        text = _text(read.words[index], valid, json_values.AS_TEXT, texts)
         values[left] = text.take(pa.array(left)).cast(pa.float64()).to_numpy()
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(values.astype(np.float32) if single else values)
-    wrong = (valid != scanned.ABSENT) & ~finite
+    wrong = (valid != json_values.ABSENT) & ~finite
     told = wrong & ((read.problem == FINE) | ((read.problem == WRONG_FIELD) & (read.field > index)))
     read.problem[told], read.field[told] = WRONG_FIELD, index
-    valid[left] = scanned.PRESENT
+    valid[left] = json_values.PRESENT
 
 
 def _text(words: Int64s, valid: Bytes, wanted: int, texts: _Texts) -> pa.StringArray:
@@ -233,7 +237,7 @@ def _text(words: Int64s, valid: Bytes, wanted: int, texts: _Texts) -> pa.StringA
     np.cumsum(sizes, out=offsets[1:])
     invariant(offsets[-1] <= _TEXT_BYTES_MAX, "a batch's text fits an Arrow column", bytes=int(offsets[-1]))
     narrow, out = offsets.astype(np.int32), np.empty(int(offsets[-1]), np.uint8)
-    scanned.gather(_frozen(texts.payload), _frozen(texts.side), words, valid, wanted, narrow, out)
+    json_scan.gather(_frozen(texts.payload), _frozen(texts.side), words, valid, wanted, narrow, out)
     buffers = [_bitmap(valid == wanted), pa.py_buffer(narrow), pa.py_buffer(out)]
     return pa.Array.from_buffers(pa.string(), count, buffers)
 
@@ -245,8 +249,8 @@ def _bitmap(present: npt.NDArray[np.bool_]) -> pa.Buffer | None:
 def _array(read: _Scan, index: int, texts: _Texts, column: Column) -> pa.Array:
     valid, words, kind = read.valid[index], read.words[index], arrow_type(column.type)
     if column.type.name == "string":
-        return _text(words, valid, scanned.PRESENT, texts)
-    present = valid == scanned.PRESENT
+        return _text(words, valid, json_values.PRESENT, texts)
+    present = valid == json_values.PRESENT
     if column.type.name == "decimal":
         words[np.repeat(~present, 2)] = 0  # what lies under a null is always the same
         return pa.Array.from_buffers(kind, len(valid), [_bitmap(present), pa.py_buffer(words)])

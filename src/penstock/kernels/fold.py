@@ -128,6 +128,8 @@ def _grouped(table: pa.Table, view: FoldView) -> pa.Table:
         if measure.aggregate.column is not None:
             steps.append((f"n{index}", "sum", pc.ScalarAggregateOptions(min_count=0)))
     grouped = table.group_by(keys, use_threads=False).aggregate(steps)
+    # Without a key Arrow makes one group of no row.
+    grouped = grouped if table.num_rows else grouped.slice(0, 0)
     grouped = grouped.select([*keys, *(f"{name}_{step}" for name, step, _ in steps)])
     grouped = grouped.rename_columns([*keys, *(name for name, _, _ in steps)])
     return _with_window_end(grouped, view.window) if view.window else grouped

@@ -4,8 +4,8 @@ O3   Equal values hash alike, wherever they stand: `1.50` and `1.5` of one decim
 
 What is hashed of a row is a sequence of 64-bit words, from which the values can be told again: for every 64 columns a
 word whose bits say which are null; then, for every column that is not, an integer, boolean, date (days) or timestamp
-(microseconds) as one word; a float or double as the double's bits; a decimal's unscaled value as two, the lower first; a
-string as its length in bytes and its UTF-8, filled up with zeros to whole words.
+(microseconds) as one word; a float or double as the double's bits; a decimal's unscaled value as two, the lower first;
+a string as its length in bytes and its UTF-8, filled up with zeros to whole words.
 Limit: the types of the columns are no part of it, so only rows of one schema may be compared.
 """
 
@@ -19,15 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.invariant import invariant
-from penstock.kernels.compiled import compiled
+from penstock.kernels.compiled import compiled, signed, word
+from penstock.kernels.json_text import Bytes, Pointer, pointer
 
-Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
-Row = npt.NDArray[np.uint64]  # v0 to v3, and the count of words taken in
 
-_1, _8, _13, _16, _17, _21, _32, _64, _56 = (np.uint64(n) for n in (1, 8, 13, 16, 17, 21, 32, 64, 56))
+_1, _8, _13, _16, _17, _21, _32, _64, _56 = (word(n) for n in (1, 8, 13, 16, 17, 21, 32, 64, 56))
 _START = (0x736F6D6570736575, 0x646F72616E646F6D ^ 0xEE, 0x6C7967656E657261, 0x7465646279746573)
-_EE, _DD, _FF = np.uint64(0xEE), np.uint64(0xDD), np.uint64(0xFF)
+_EE, _DD, _FF = word(0xEE), word(0xDD), word(0xFF)
 
 
 def hash_rows(rows: pa.RecordBatch | pa.Table, names: Sequence[str], *, key: bytes) -> pa.FixedSizeBinaryArray:
@@ -70,6 +69,7 @@ def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _start(key: bytes, count: int) -> Words:
+    """A state per row: the four words of SipHash, and how many words it has taken."""
     halves = [int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")] * 2
     first = [start ^ half for start, half in zip(_START, halves, strict=True)]
     return np.tile(np.array([*first, 0], np.uint64), (count, 1))
@@ -87,11 +87,12 @@ def _words(array: pa.Array) -> Words:
         buffer = array.cast(pa.decimal128(38, array.type.scale)).buffers()[1]
         return np.frombuffer(buffer, np.uint64, count=2 * len(array), offset=16 * array.offset)
     if pa.types.is_floating(array.type):
-        doubles = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
-        return doubles.view(np.uint64)  # adding zero made -0.0 zero
+        doubles: npt.NDArray[np.float64] = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        return (doubles + 0.0).view(np.uint64)  # adding zero makes -0.0 zero
     if pa.types.is_date(array.type):
         array = array.cast(pa.int32())
-    return array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)
+    numbers: npt.NDArray[np.int64] = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers.view(np.uint64)
 
 
 def _text(array: pa.Array) -> tuple[npt.NDArray[np.int32], Bytes]:
@@ -103,8 +104,7 @@ def _text(array: pa.Array) -> tuple[npt.NDArray[np.int32], Bytes]:
 
 
 @compiled
-def _rounds(row: Row, count: int) -> None:
-    v0, v1, v2, v3 = row[0], row[1], row[2], row[3]
+def _rounds(v0: int, v1: int, v2: int, v3: int, count: int) -> tuple[int, int, int, int]:
     for _ in range(count):
         v0 += v1
         v2 += v3
@@ -116,47 +116,47 @@ def _rounds(row: Row, count: int) -> None:
         v1 = ((v1 << _17) | (v1 >> (_64 - _17))) ^ v2
         v3 = ((v3 << _21) | (v3 >> (_64 - _21))) ^ v0
         v2 = (v2 << _32) | (v2 >> _32)
-    row[0], row[1], row[2], row[3] = v0, v1, v2, v3
+    return v0, v1, v2, v3
 
 
 @compiled
-def _take(row: Row, word: int) -> None:
-    row[3] ^= word
-    _rounds(row, 2)
-    row[0] ^= word
-    row[4] += _1
+def _take(state: Pointer, at: int, taken: int) -> None:
+    v0, v1, v2, v3 = _rounds(state[at], state[at + 1], state[at + 2], state[at + 3] ^ taken, 2)
+    state[at], state[at + 1], state[at + 2], state[at + 3] = v0 ^ taken, v1, v2, v3
+    state[at + 4] += _1
 
 
 @compiled
 def _take_words(state: Words, words: Words, present: npt.NDArray[np.bool_], each: int) -> None:
-    for i in range(state.shape[0]):
+    rows = pointer(state)
+    for i in range(present.size):
         if present[i]:
             for n in range(each):
-                _take(state[i], words[i * each + n])
+                _take(rows, 5 * i, words[i * each + n])
 
 
 @compiled
 def _take_text(state: Words, starts: npt.NDArray[np.int32], data: Bytes, present: npt.NDArray[np.bool_]) -> None:
-    for i in range(state.shape[0]):
+    rows, p = pointer(state), pointer(data)
+    for i in range(present.size):
         if present[i]:
-            at, end = np.int64(starts[i]), np.int64(starts[i + 1])
-            _take(state[i], np.uint64(end - at))
+            at, end = signed(starts[i]), signed(starts[i + 1])
+            _take(rows, 5 * i, word(end - at))
             while at < end:
-                word = np.uint64(0)
+                eight = word(0)
                 for n in range(min(8, end - at)):
-                    word |= np.uint64(data[at + n]) << (_8 * np.uint64(n))
-                _take(state[i], word)
+                    eight |= word(p[at + n]) << (_8 * word(n))
+                _take(rows, 5 * i, eight)
                 at += 8
 
 
 @compiled
 def _finish(state: Words, out: Words) -> None:
-    for i in range(state.shape[0]):
-        row = state[i]
-        _take(row, ((row[4] * _8) & _FF) << _56)
-        row[2] ^= _EE
-        _rounds(row, 4)
-        out[i, 0] = row[0] ^ row[1] ^ row[2] ^ row[3]
-        row[1] ^= _DD
-        _rounds(row, 4)
-        out[i, 1] = row[0] ^ row[1] ^ row[2] ^ row[3]
+    rows = pointer(state)
+    for i in range(out.shape[0]):
+        at = 5 * i
+        _take(rows, at, ((rows[at + 4] * _8) & _FF) << _56)
+        v0, v1, v2, v3 = _rounds(rows[at], rows[at + 1], rows[at + 2] ^ _EE, rows[at + 3], 4)
+        out[i, 0] = v0 ^ v1 ^ v2 ^ v3
+        v0, v1, v2, v3 = _rounds(v0, v1 ^ _DD, v2, v3, 4)
+        out[i, 1] = v0 ^ v1 ^ v2 ^ v3

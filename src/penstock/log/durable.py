@@ -1,16 +1,18 @@
 """The recorded durable offsets: up to which offset each partition's log was certainly on the disk.
 
-`durable-offsets`, two slots, the second at byte 16,777,216 (the file is sparse); rounds write them in turn. A slot, big-endian:
+`durable-offsets`, two slots, the second at byte 4,194,304 (the file is sparse); rounds write them in turn. A slot,
+big-endian:
 
     magic (8)   sequence (8)   length of the rest (4)   CRC-32C of sequence, length and rest (4)
     then for each partition:
     length of the name (2)   name   topic id (16)   first offset (8)   durable offset (8), -1 where it is not known
 
 Validity: magic and CRC. The valid slot with the greater sequence counts. The offsets are those of the round before, so
-writing them waits for nothing: they are a lower bound. Recovery: with no valid slot nothing is known, and nothing is cut.
+writing them waits for nothing: they are a lower bound. Recovery: with no valid slot nothing is known, and nothing is
+cut.
 
 L5   Before a recorded offset the log is never cut; a log shorter than its record is reported.
-Limit: about 200,000 partitions.
+Limit: about 60,000 partitions.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from pathlib import Path
 from crc32c import crc32c
 
 from penstock.core.files import File, Files, opened
+from penstock.core.invariant import invariant
 from penstock.core.units import Offset
 
 FILE_NAME = "durable-offsets"
-SLOT_BYTES = 16 << 20
+SLOT_BYTES = 4 << 20
 _MAGIC = b"PSDURABL"
 _HEAD = struct.Struct(">8sQII")
 _COVERED = struct.Struct(">QI")
@@ -103,6 +106,8 @@ def _read_slot(file: File, at: int) -> bytes:
 
 def write_record(files: Files, folder: Path, *, record: DurableRecord) -> None:
     """Write the slot of this sequence number, durably; the other slot stays as it is."""
+    slot = encode_slot(record)
+    invariant(len(slot) <= SLOT_BYTES, "the durable offsets fit their slot", bytes=len(slot))
     with opened(files, folder / FILE_NAME, create=True) as file:
-        file.write_at(record.sequence % 2 * SLOT_BYTES, buffers=[encode_slot(record)])
+        file.write_at(record.sequence % 2 * SLOT_BYTES, buffers=[slot])
         file.sync()

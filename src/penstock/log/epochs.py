@@ -1,7 +1,7 @@
 """Leader epochs: which start of the broker appended from which offset on.
 
-`leader-epoch-checkpoint` (Kafka's layout), lines of text: the version, 0; the number of entries; then for each entry the
-epoch and its first offset. Validity: as many entries as it says, both columns growing. It is replaced as a whole.
+`leader-epoch-checkpoint` (Kafka's layout), lines of text: the version, 0; the number of entries; then for each entry
+the epoch and its first offset. Validity: as many entries as it says, both columns growing. It is replaced as a whole.
 Recovery: missing or invalid, it is made anew from the epoch that the log's last batch carries.
 
 L2   The epoch goes up at each unclean start, so a client that saw what was cut can tell.
@@ -10,6 +10,7 @@ L2   The epoch goes up at each unclean start, so a client that saw what was cut 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from penstock.core.units import LeaderEpoch, Offset
 
@@ -49,7 +50,7 @@ class Epochs:
             right = version == "0" and int(count) == len(entries) > 0
         except ValueError:
             return None
-        grows = all(a[0] < b[0] and a[1] < b[1] for a, b in zip(entries, entries[1:], strict=False))
+        grows = all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(entries))
         return cls(entries) if right and grows else None
 
 

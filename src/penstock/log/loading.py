@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from penstock.core.errors import DataLossError, PenstockError, fail
@@ -53,6 +54,7 @@ def load_segments(loading: Loading) -> Loaded:
     _drop_unused_end(loading, found, durable)
     ends = [loading.recorded.start, *(one.end for one in found)]
     end = max(ends[-1], durable)
+    _check_order(loading, found)
     losses = _losses(loading, ends, [*(one.segment.base for one in found), end])
     segments = [one.segment for one in found]
     if not segments or segments[-1].offsets is None or ends[-1] < end:
@@ -63,9 +65,16 @@ def load_segments(loading: Loading) -> Loaded:
 
 
 def _drop_unused_end(loading: Loading, found: list[_Found], durable: Offset) -> None:
-    """A segment that was made for a write that never came, or was taken back, names no offset that anybody was given."""
+    """A segment whose first write never came, or was taken back, names no offset that anybody was given."""
     while len(found) > 1 and not found[-1].segment.size and found[-1].end > max(found[-2].end, durable):
         loading.files.remove(found.pop().segment.path)
+
+
+def _check_order(loading: Loading, found: list[_Found]) -> None:
+    for before, after in pairwise(found):
+        if before.end > after.segment.base:
+            reason = f"it starts at offset {after.segment.base}, the segment before ends at {before.end}"
+            raise damaged(loading.name, after.segment.path, position=0, reason=reason)
 
 
 def _losses(loading: Loading, ends: list[Offset], starts: list[Offset]) -> tuple[PenstockError, ...]:
@@ -94,7 +103,7 @@ def _load(loading: Loading, base: Offset, *, is_last: bool) -> _Found:
     segment = Segment(loading.folder, base=base)
     with opened(loading.files, segment.path) as log:
         indexes = _whole_indexes(loading.files, segment) if is_last else _index_ends(loading.files, segment)
-        found = _resume(loading, segment, log, *indexes) if indexes else None
+        found = _resume(segment, log, *indexes) if indexes else None
         is_fresh = found is None
         if found is None:
             found = _grow(loading, segment, log)
@@ -127,7 +136,7 @@ def _index_ends(files: Files, segment: Segment) -> tuple[Index, Index] | None:
     return (offsets, times) if offsets and times else None
 
 
-def _resume(loading: Loading, segment: Segment, log: File, offsets: Index, times: Index) -> _Found | None:
+def _resume(segment: Segment, log: File, offsets: Index, times: Index) -> _Found | None:
     """Go on after the last entries; None, and the segment as new, where they do not agree with the log."""
     entry, time = offsets.last(), times.last()
     entries = len(offsets)

@@ -1,14 +1,15 @@
 """One partition: what it has appended, what of that is durable, and what is to be written next.
 
-Everything here happens in memory and at once; it is called from one thread. What needs the disk is handed out as a value
-(`Work`, `ColdRead`, `TimeSearch`) and run elsewhere.
+Everything here happens in memory and at once; it is called from one thread. What needs the disk is handed out as a
+value (`Work`, `ColdRead`, `TimeSearch`) and run elsewhere.
 
 L1   The high watermark is the durable end: an append may be acknowledged when it has reached the answer's `durable_at`,
      and no read passes it.
-L2   Offsets are given in order and never twice. Only what no reader could see is ever taken back, when it could not be written.
+L2   Offsets are given in order and never twice. Only what no reader could see is ever taken back, when it could not
+     be written.
 L3   A batch that an idempotent producer repeats is answered with its original's offset; one out of turn is refused.
-L7   Memory: what waits to be written (`waiting_bytes`, which the caller bounds), the tail, ten thousand producers and the
-     last segment's indexes.
+L7   Memory: what waits to be written (`waiting_bytes`, which the caller bounds), the tail, ten thousand producers and
+     the last segment's indexes.
 """
 
 from __future__ import annotations

@@ -6,11 +6,13 @@
     producer id (8)  epoch (2)  last sequence (4)  last offset (8)  offset delta (4)  timestamp (8)
     coordinator epoch (4) = -1   first offset of the open transaction (8) = -1
 
-A producer has up to five entries, oldest first. Kafka writes one and, reading ours, keeps the last, which is the same one.
-Validity: version, CRC, count. Recovery: the newest valid snapshot at or before the log's end, then the log from there on;
-one beyond the end is dropped.
+A producer has up to five entries, oldest first. Kafka writes one and, reading ours, keeps the last, which is the same
+one.
+Validity: version, CRC, count. Recovery: the newest valid snapshot at or before the log's end, then the log from there
+on; one beyond the end is dropped.
 
-L3   A batch among a producer's last five is told from a fresh one, before and after a restart; a batch out of turn is refused.
+L3   A batch among a producer's last five is told from a fresh one, before and after a restart; a batch out of turn is
+     refused.
 L7   At most `PRODUCERS_MAX` producers are remembered per partition; the one unused for longest is forgotten first.
 Limit: a producer that was forgotten, or that is seen for the first time, may start at any sequence.
 """

@@ -1,9 +1,10 @@
 """Reads that need the disk: values made on the loop, run in a thread.
 
 L1   Everything below the high watermark can be read; nothing above it is.
-L5   Every batch is checked against its CRC before it leaves; a damaged one is named by file and byte, others are served.
-Limits: a read holds `max_bytes`, or one batch where that is larger. An index is only a hint: where it is wrong or missing
-the segment is walked from its start.
+L5   Every batch is checked against its CRC before it leaves; a damaged one is named by file and byte, others are
+     served.
+Limits: a read holds `max_bytes`, or one batch where that is larger. An index is only a hint: where it is wrong or
+missing the segment is walked from its start.
 Worst case: a time is looked up by walking one index interval and decompressing one batch.
 Limit: the greatest timestamp in a batch's header is believed.
 """

@@ -4,23 +4,23 @@ After an unclean stop, with `durable` the recorded durable offset:
 
 1. A half-done swap of an earlier recovery is finished; files that were being written aside are removed.
 2. Past `durable` every batch is checked against its CRC. At the first bad byte: if no valid batch follows, it is a torn
-   write and is cut; else it is damage, and so is any bad byte before `durable`: the partition is not opened, nothing of its
-   records is changed, and the error names file and byte. Where `durable` is not known, nothing is cut.
-3. What stands past `durable` may be in the page cache alone (a file system may mark pages clean after a failed sync), so it
-   is copied: `X.log.cleaned` is written and synced and renamed `X.log.swap`, the segment before is cut at X, the swap gets
-   its name. X is the first offset past `durable`.
+   write and is cut; else it is damage, and so is any bad byte before `durable`: the partition is not opened, nothing
+   of its records is changed, and the error names file and byte. Where `durable` is not known, nothing is cut.
+3. What stands past `durable` may be in the page cache alone (a file system may mark pages clean after a failed sync),
+   so it is copied: `X.log.cleaned` is written and synced and renamed `X.log.swap`, the segment before is cut at X,
+   the swap gets its name. X is the first offset past `durable`.
 4. The leader epoch goes up.
 
-After any stop: indexes that are missing, short or invalid are made anew; producer state comes from the newest valid snapshot
-and the log after it; a log that ends before `durable`, or a gap between two segments, is reported as lost records, and
-appends go on at `durable` or above.
+After any stop: indexes that are missing, short or invalid are made anew; producer state comes from the newest valid
+snapshot and the log after it; a log that ends before `durable`, or a gap between two segments, is reported as lost
+records, and appends go on at `durable` or above.
 
 L1   What was acknowledged is served again.
 L2   It is served under the same offset, and no offset below `durable` is given again.
 L5   Nothing before `durable` is ever cut.
-Limits: rot in what was written after the last record cannot be told from a torn write if nothing valid follows. A disk that
-keeps a later unsynced write and loses an earlier one leaves what counts as damage. A time index that was put back from an
-older copy is believed if it agrees with the end of its log.
+Limits: rot in what was written after the last record cannot be told from a torn write if nothing valid follows. A
+disk that keeps a later unsynced write and loses an earlier one leaves what counts as damage. A time index that was
+put back from an older copy is believed if it agrees with the end of its log.
 Worst case: the headers of the last segment are walked three times, 0.4 million batches a second.
 """
 

@@ -1,4 +1,5 @@
-"""One flush round: what several partitions write, synced several at a time, with the durable offsets of the round before.
+"""One flush round: what several partitions write, synced several at a time, with the durable offsets of the round
+before.
 
 L1   `run` returns only when all of it is on the disk, but for what `failures` names.
 """
@@ -9,7 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.core.errors import PenstockError, RetryError
+from penstock.core.errors import RetryError
 from penstock.core.files import Files
 from penstock.log.durable import DurableRecord, write_record
 from penstock.log.partition import Partition

@@ -7,8 +7,8 @@ A segment is three files, named by the offset of its first record in 20 digits:
     00000000000000000000.timeindex  see `log.index`
 
 Validity: every batch is whole, its CRC matches, and its base offset is the one after the batch before.
-Recovery: see `log.recovery`. Only the last segment grows; a segment is synced and sealed before the next one is written,
-so a torn end can only be in the last.
+Recovery: see `log.recovery`. Only the last segment grows; a segment is synced and sealed before the next one is
+written, so a torn end can only be in the last.
 Migration: none so far; the layout is Kafka's, and Kafka's tools read it.
 
 L2   A segment's offsets are fixed by its name and its batches.

@@ -8,8 +8,8 @@
     TOPIC-PARTITION.new/     a partition that was being made      } a crash left these;
     TOPIC-PARTITION-delete/  a partition that was being removed   } both are removed at the next start
 
-All state changes at once and in one thread; the disk is reached in rounds: `take_round` there, `Round.run` in any thread,
-`settle` there again. One round at a time; appends meanwhile belong to the next one.
+All state changes at once and in one thread; the disk is reached in rounds: `take_round` there, `Round.run` in any
+thread, `settle` there again. One round at a time; appends meanwhile belong to the next one.
 
 L1   A round is settled as flushed only when every file and every new name of it is on the disk.
 L5   A damaged partition is in `quarantined` with the error that names the place; the others serve.
@@ -22,10 +22,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 
-from penstock.core.errors import CorruptError, DataLossError, PenstockError, RetryError, fail
+from penstock.core.errors import CorruptError, DataLossError, PenstockError, fail
 from penstock.core.files import Files, read_whole, write_synced
 from penstock.core.invariant import invariant
 from penstock.core.units import Offset, PartitionId
@@ -91,11 +91,10 @@ class Store:
         """Blocking: lock the directory, recover every partition. Raises `CallerError` where another broker has it."""
         files.make_folder(folder)
         store = cls(folder, files=files, limits=limits or LogLimits())
-        try:
+        with ExitStack() as undo:
+            undo.callback(store._release)
             store._recover()
-        except BaseException:
-            store._release()
-            raise
+            undo.pop_all()
         return store
 
     @property
@@ -257,7 +256,7 @@ class Store:
     # Closing
 
     def close(self) -> None:
-        """Blocking: write what waits, leave indexes and snapshots, mark the stop as clean. Appends have ended by now."""
+        """Blocking: write what waits, leave indexes and snapshots, mark the stop as clean. Appends have ended."""
         try:
             while (round_ := self.take_round()) is not None:
                 round_.run()

@@ -24,7 +24,8 @@ _OFFSETS_AHEAD = 1 << 32
 
 
 class Walk:
-    """The batches from `position` on, with their positions. Where it ends, `flaw` tells what stopped it, None for the end.
+    """The batches from `position` on, with their positions. Where it ends, `flaw` tells what stopped it, None for the
+    end.
 
     `expected` is the offset the next batch must have; None takes the first batch as it comes.
     """

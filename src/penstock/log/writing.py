@@ -1,9 +1,10 @@
 """What one flush round does to the files of one partition: plain blocking work, made on the loop and run in a thread.
 
 L1   `perform` returns only when every byte and every new name is on the disk.
-L5   A segment is synced and sealed before the first byte of the next one is written, so a torn end is always the log's end.
-Worst case: no room. Everything of this round is taken back from the files and the error is raised; the partition then takes
-back what it holds in memory. If that fails too, the error ends the process.
+L5   A segment is synced and sealed before the first byte of the next one is written, so a torn end is always the
+     log's end.
+Worst case: no room. Everything of this round is taken back from the files and the error is raised; the partition then
+takes back what it holds in memory. If that fails too, the error ends the process.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Computed:
     set_aside: SetAside
 
 
-class FunctionRaised(Exception):  # noqa: N818  # carries what a user's function said to whoever looks for the culprit
+class FunctionRaised(Exception):  # carries what a user's function said to whoever looks for the culprit
     pass
 
 
@@ -62,7 +62,9 @@ def run_streams(graph: Graph, *, accepted: Mapping[str, pa.Table], spark: SparkS
     try:
         frames = streams_of(graph.pipeline, topics=topics)
         return {
-            stream: _needed(frames[stream], [view for view in graph.definition.views if view.stream == stream]).toArrow()
+            stream: _needed(
+                frames[stream], [view for view in graph.definition.views if view.stream == stream]
+            ).toArrow()
             for stream in dict.fromkeys(view.stream for view in graph.definition.views)
         }
     except PySparkException as error:

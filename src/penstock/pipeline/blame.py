@@ -11,7 +11,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 
-class TooManyCulprits(Exception):  # noqa: N818  # says what was found, and is caught one level up
+class TooManyCulprits(Exception):  # says what was found, and is caught one level up
     """More records raise than may be set aside."""
 
 

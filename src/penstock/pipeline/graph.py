@@ -1,4 +1,4 @@
-"""Bind a declared pipeline to Spark: run each function once on empty frames, refuse what would be wrong, type the views.
+"""Bind a declared pipeline to Spark: try each function on empty frames, refuse what would be wrong, type the views.
 
 The same functions, in the same order, make the frames of every batch (`streams_of`), of `plan` and of the verifier.
 """
@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -152,9 +151,3 @@ def _fingerprint(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> str:
     for stream in pipeline.streams:
         digest.update(f"{stream.name}\0{plan_text(frames[stream.name])}\0{fingerprint_of(stream.function)}\0".encode())
     return digest.hexdigest()[:32]
-
-
-def written_streams(pipeline: Pipeline) -> list[str]:
-    """The topics and streams that a view reads, in the order in which they were declared."""
-    read = {view.stream.name for view in pipeline.views}
-    return [handle.name for handle in cast("list[StreamHandle]", [*pipeline.topics, *pipeline.streams]) if handle.name in read]

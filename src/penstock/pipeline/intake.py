@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from penstock.core.declared import POSITION
 from penstock.core.units import Offset, PartitionId
 from penstock.core.values import OffsetRange
-from penstock.kernels.intake import ACCEPTED, CONFLICT, DUPLICATE, decide
+from penstock.kernels.hashing import hash_words
+from penstock.kernels.intake import ACCEPTED, CONFLICT, DUPLICATE, Hashes, decide
 from penstock.pipeline.frames import POSITION_ARROW
 from penstock.pipeline.intake_rows import Intake
 
@@ -68,7 +69,7 @@ class Known:
     """What the ledger already holds for the identities of a topic's rows, row by row."""
 
     found: npt.NDArray[np.bool_]
-    contents: npt.NDArray[np.void]
+    contents: Hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,11 @@ class SetAside:
     """Records on which a function raised, with what it said."""
 
     said: dict[Position, str] = field(default_factory=dict)
+
+    def positions(self) -> dict[str, list[tuple[PartitionId, Offset]]]:
+        """As a plan records them: per topic, partition and offset."""
+        topics = sorted({topic for topic, _, _ in self.said})
+        return {name: sorted((p, o) for topic, p, o in self.said if topic == name) for name in topics}
 
 
 def collect(rows: pa.Table, *, intake: Intake) -> Collected:
@@ -97,7 +103,10 @@ def collect(rows: pa.Table, *, intake: Intake) -> Collected:
 
 def _topic_rows(records: pa.Table, values: str) -> pa.Table:
     names = ["partition", "offset", "reason", "detail", "id", "content", values]
-    return records.select(names).rename_columns([*names[:-1], "values"]).combine_chunks()
+    rows = records.select(names).rename_columns([*names[:-1], "values"]).combine_chunks()
+    for name in ("id", "content"):
+        rows = rows.set_column(rows.column_names.index(name), name, rows[name].cast(pa.binary(16)))
+    return rows
 
 
 def judge(collected: Collected, *, known: Mapping[str, Known], aside: SetAside) -> Judged:
@@ -138,8 +147,8 @@ def _verdicts(rows: pa.Table, known: Known, is_candidate: npt.NDArray[np.bool_])
     verdicts = np.full(rows.num_rows, _NOT_A_CANDIDATE, dtype=np.int8)
     candidates = rows.filter(pa.array(is_candidate))
     verdicts[is_candidate] = decide(
-        hashes(candidates["id"]),
-        hashes(candidates["content"]),
+        hash_words(joined(candidates["id"])),
+        hash_words(joined(candidates["content"])),
         candidates["partition"].to_numpy(),
         candidates["offset"].to_numpy(),
         known.found[is_candidate],
@@ -148,22 +157,21 @@ def _verdicts(rows: pa.Table, known: Known, is_candidate: npt.NDArray[np.bool_])
     return verdicts
 
 
-def hashes(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.void]:
-    """A column of 16-byte hashes as numpy sees them."""
-    joined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    data = np.frombuffer(joined.cast(pa.binary(16)).buffers()[1] or b"", dtype="V16")
-    return data[joined.offset : joined.offset + len(joined)]
+def joined(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array, empty where it has no chunk."""
+    whole = column.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 def _frame_rows(topic: str, winners: pa.Table) -> pa.Table:
     """Accepted rows as the streams see them: the declared columns, and where each row came from."""
-    values = winners["values"].combine_chunks()
+    values = joined(winners["values"])
     count = len(values)
     position = pa.StructArray.from_arrays(
         [
             pa.repeat(topic, count),
-            winners["partition"].combine_chunks(),
-            winners["offset"].combine_chunks(),
+            joined(winners["partition"]),
+            joined(winners["offset"]),
             pa.repeat(pa.scalar(1, pa.int32()), count),
             pa.nulls(count, pa.string()),
         ],
@@ -172,7 +180,9 @@ def _frame_rows(topic: str, winners: pa.Table) -> pa.Table:
     return pa.table([*values.flatten(), position], names=[*(f.name for f in values.type), POSITION])
 
 
-def _counts(topic: str, rows: pa.Table, verdicts: npt.NDArray[np.int8], outcome: Outcome, verdict: int) -> OutcomeCounts:
+def _counts(
+    topic: str, rows: pa.Table, verdicts: npt.NDArray[np.int8], outcome: Outcome, verdict: int
+) -> OutcomeCounts:
     partitions, counts = np.unique(rows["partition"].to_numpy()[verdicts == verdict], return_counts=True)
     pairs = zip(partitions.tolist(), counts.tolist(), strict=True)
     return Counter({(topic, PartitionId(partition), outcome, ""): count for partition, count in pairs})

@@ -113,8 +113,8 @@ def record_rows(records: RecordColumns, *, intake: Intake, place: OffsetRange) -
         pa.array(records.timestamps_ms),
         reason,
         detail,
-        hash_rows(decoded.columns, topic.identity, intake.key).cast(pa.binary()),
-        hash_rows(decoded.columns, [column.name for column in topic.columns], intake.key).cast(pa.binary()),
+        hash_rows(decoded.columns, topic.identity, key=intake.key).cast(pa.binary()),
+        hash_rows(decoded.columns, [column.name for column in topic.columns], key=intake.key).cast(pa.binary()),
         pa.nulls(count, _RANGE),
     ]
     values = pa.StructArray.from_arrays(decoded.columns.columns, fields=list(intake.structs[at]))

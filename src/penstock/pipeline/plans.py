@@ -96,7 +96,7 @@ def plan_text(frame: DataFrame) -> str:
 
 
 def _analysed(frame: DataFrame) -> _Node:
-    return cast(_Node, frame._jdf.queryExecution().analyzed())  # noqa: SLF001
+    return cast(_Node, frame._jdf.queryExecution().analyzed())
 
 
 def _walk(step: _Node) -> Iterator[_Node]:

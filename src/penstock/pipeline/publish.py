@@ -8,7 +8,7 @@ The batch's path never waits for this: it runs in a thread of its own, with a da
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from confluent_kafka import KafkaException, Producer
@@ -62,8 +62,8 @@ def _runs(offsets: Iterable[Offset]) -> Iterator[tuple[Offset, Offset]]:
 class Publisher:
     """Empties the outbox whenever it is nudged, and once more when it is closed."""
 
-    def __init__(self, open_database: Callable[[], Database], registered: Registered, *, bootstrap: str, clock: Clock):
-        self._database = open_database()
+    def __init__(self, database: Database, registered: Registered, *, bootstrap: str, clock: Clock):
+        self._database = database
         self._registered = registered
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0, "linger.ms": 2}
@@ -108,7 +108,9 @@ class Publisher:
             self._produce(message, failed)
         left = self._producer.flush(_FLUSH_S)
         if left or failed:
-            raise fail(RetryError, "outbox-not-published", count=left + len(failed), reason=(failed or ["no answer"])[0])
+            raise fail(
+                RetryError, "outbox-not-published", count=left + len(failed), reason=(failed or ["no answer"])[0]
+            )
         outbox.forget(self._database, self._registered, ids=[number for number, _ in waiting])
         return True
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -78,7 +78,7 @@ class Reading:
     def last(self) -> Positions:
         return self._positions("latest")
 
-    def _positions(self, where: str) -> Positions:
+    def _positions(self, where: Literal["earliest", "latest"]) -> Positions:
         client = connected(self.bootstrap)
         return {
             topic: {str(p): int(o) for p, o in client.list_offsets(topic, _every(client, topic, where)).items()}
@@ -175,9 +175,7 @@ def admit(start: Positions, end: Positions, *, records_max: int | None) -> Posit
         for p, stop in ends.items()
     }
     granted = _shares(waiting, total=records_max) if records_max else waiting
-    return {
-        topic: {p: start.get(topic, {}).get(p, 0) + granted[topic, p] for p in ends} for topic, ends in end.items()
-    }
+    return {topic: {p: start.get(topic, {}).get(p, 0) + granted[topic, p] for p in ends} for topic, ends in end.items()}
 
 
 def _shares(waiting: dict[tuple[str, str], int], *, total: int) -> dict[tuple[str, str], int]:
@@ -204,5 +202,7 @@ def _named_topics(options: dict[str, str]) -> list[str]:
     return [topic]
 
 
-def _every(client: Client, topic: str, where: str) -> dict[PartitionId, str]:
+def _every(
+    client: Client, topic: str, where: Literal["earliest", "latest"]
+) -> dict[PartitionId, Literal["earliest", "latest"] | int]:
     return dict.fromkeys(client.partitions(topic), where)

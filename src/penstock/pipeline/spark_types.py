@@ -26,6 +26,6 @@ def spark_type(column: ColumnType) -> spark.DataType:
 
 def column_type(kind: spark.DataType) -> ColumnType | None:
     """The type in our words, or None where a view cannot hold it."""
-    if not isinstance(kind, spark.DecimalType | tuple(type(known) for known in _NAMES.values())):
+    if not isinstance(kind, (spark.DecimalType, *(type(known) for known in _NAMES.values()))):
         return None
     return parse_schema(f"c {kind.simpleString()}")[0].type

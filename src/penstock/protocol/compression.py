@@ -3,7 +3,7 @@
 L7   Decompression never holds more than 64 MiB of output, and above 16 MiB never more than 1,000 times its input.
      Output grows by fixed buffers that are allocated here, so a bomb is refused at the cap and not after it.
 Limit: one batch is decompressed whole. A batch whose honest content passes the cap is refused too.
-Worst case: a first guess that is too small costs a second decompression into a buffer four times as large.
+Worst case: a first guess that is too small costs a second decompression into a buffer eight times as large.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ RATIO_FREE_BYTES = 16 * 1024 * 1024
 """A megabyte of zeros is no bomb: below this size no ratio is asked for."""
 
 _FIRST_GUESS_BYTES = 64 * 1024
+_FIRST_GUESS_RATIO = 16
+_GROWTH = 8
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -54,7 +56,7 @@ def codec_named(name: str) -> Codec:
 
 
 def compress(data: bytes | bytearray | memoryview, *, codec: Codec) -> bytes:
-    if codec is Codec.NONE:
+    if codec == Codec.NONE:
         return bytes(data)
     return _COMPRESS[codec](data)
 
@@ -65,7 +67,7 @@ def decompress(data: memoryview, *, codec: Codec, bytes_max: int = OUTPUT_BYTES_
     >>> bytes(decompress(memoryview(compress(b"ab" * 8, codec=Codec.LZ4)), codec=Codec.LZ4))
     b'abababababababab'
     """
-    if codec is Codec.NONE:
+    if codec == Codec.NONE:
         return data
     try:
         return _DECOMPRESS[codec](data, min(bytes_max, max(RATIO_FREE_BYTES, RATIO_MAX * len(data))))
@@ -132,7 +134,7 @@ def _unzstd(data: memoryview, bytes_max: int) -> memoryview:
 def _into_growing(
     codec: Codec, into: Callable[[memoryview, bytearray], int], data: memoryview, bytes_max: int
 ) -> memoryview:
-    size = min(bytes_max, max(_FIRST_GUESS_BYTES, 4 * len(data)))
+    size = min(bytes_max, max(_FIRST_GUESS_BYTES, _FIRST_GUESS_RATIO * len(data)))
     while True:
         out = bytearray(size)
         try:
@@ -142,7 +144,7 @@ def _into_growing(
                 raise
         if size == bytes_max:
             raise _bomb(codec, len(data), bytes_max)
-        size = min(bytes_max, 4 * size)
+        size = min(bytes_max, _GROWTH * size)
 
 
 def _ran_out_of_room(error: cramjam.DecompressionError) -> bool:

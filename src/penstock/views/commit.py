@@ -22,7 +22,7 @@ from psycopg.types.json import Jsonb
 from penstock.core.errors import FencedError, RetryError, fail
 from penstock.core.invariant import invariant
 from penstock.core.units import PartitionId
-from penstock.core.values import OffsetRange, TopicPartition
+from penstock.core.values import Cut, OffsetRange, TopicPartition
 from penstock.views import fence, fold, identities, outbox
 from penstock.views.connection import is_lost, meaning, storable
 from penstock.views.outbox import Message
@@ -117,15 +117,12 @@ def _transact(connection: Connection, registered: Registered, batch: Batch, *, c
     marks = [clock.monotonic()]
     with connection.transaction():
         fence.check_epoch(connection, registered, lock=True)
-        _check_start(connection, registered, batch)
+        _check_start(batch, registered=registered, cut=fence.read_cut(connection, pipeline=registered.id))
         marks.append(clock.monotonic())
         for topic, accepted in batch.identities.items():
             identities.insert(connection, topic_id=registered.topics[topic], accepted=accepted)
         marks.append(clock.monotonic())
-        for view in registered.definition.views:
-            if view.name in batch.folds:
-                number = registered.views[view.name]
-                fold.apply(connection, view, view_id=number, partial=batch.folds[view.name])
+        _fold(connection, registered, batch)
         marks.append(clock.monotonic())
         _record(connection, registered, batch)
         outbox.insert(connection, pipeline=registered.id, messages=batch.outbox)
@@ -134,8 +131,7 @@ def _transact(connection: Connection, registered: Registered, batch: Batch, *, c
     return Phases(*(after - before for before, after in itertools.pairwise(marks)))
 
 
-def _check_start(connection: Connection, registered: Registered, batch: Batch) -> None:
-    cut = fence.read_cut(connection, pipeline=registered.id)
+def _check_start(batch: Batch, *, registered: Registered, cut: Cut) -> None:
     for wanted in batch.ranges:
         applied = cut.get(wanted.topic, {}).get(wanted.partition, wanted.start)
         if wanted.start != applied:
@@ -149,6 +145,13 @@ def _check_start(connection: Connection, registered: Registered, batch: Batch) -
                 start=wanted.start,
                 applied=applied,
             )
+
+
+def _fold(connection: Connection, registered: Registered, batch: Batch) -> None:
+    with connection.pipeline():  # one round trip for all views
+        for view in registered.definition.views:
+            if view.name in batch.folds:
+                fold.apply(connection, view, view_id=registered.views[view.name], partial=batch.folds[view.name])
 
 
 def _record(connection: Connection, registered: Registered, batch: Batch) -> None:

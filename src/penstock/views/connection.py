@@ -153,7 +153,8 @@ def _refusal(error: psycopg.Error, *, where: str, password: str) -> PenstockErro
 
 def _parts(url: str) -> dict[str, str | int | None]:
     try:
-        parts = {name: value for name, value in conninfo.conninfo_to_dict(url).items() if value is not None}
+        parts: dict[str, str | int | None] = {}
+        parts |= {name: value for name, value in conninfo.conninfo_to_dict(url).items() if value is not None}
     except psycopg.ProgrammingError:
         # What the library says quotes the address, and with it the password.
         raise fail(CallerError, "database-url-unreadable") from None

@@ -128,7 +128,7 @@ def _lock(database: Database, pipeline: int, *, name: str, take_over: bool, wait
 _HOLDER = (
     " FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    " AND classid = %s::oid AND objid = %s::oid AND pid <> pg_backend_pid()"
+    " AND classid = %s::oid AND objid = %s::oid"
 )
 
 

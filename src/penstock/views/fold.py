@@ -8,6 +8,7 @@ Worst case: ten thousand groups take about a tenth of a second, nearly all of it
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,54 +17,55 @@ from psycopg import sql
 
 from penstock.core.declared import FoldView, Measure
 from penstock.core.invariant import invariant
-from penstock.views.schema import fold_table, stored_type, value_type
+from penstock.views.schema import fold_table, key_name, stored_columns
 
 if TYPE_CHECKING:
     from penstock.views.connection import Connection
 
-ROWS = "rows"
 GROUPS_MAX = 20_000
 """Groups in one statement; a parameter of the server holds a gigabyte at most."""
 
 
-def columns(view: FoldView) -> list[tuple[str, str]]:
-    """The columns of a partial, in order, with the types that the server keeps them in."""
-    found = [(key.name, stored_type(key.type)) for key in view.key_columns]
-    found.append((ROWS, "bigint"))
-    for i, measure in enumerate(view.measures):
-        found.append((f"v{i}", value_type(measure)))
-        if measure.aggregate.kind != "count":
-            found.append((f"n{i}", "bigint"))
-    return found
+def columns(view: FoldView) -> list[str]:
+    """The columns of a partial, in order: the key's by their names, then as the view's table has them."""
+    keys = [key.name for key in view.key_columns]
+    return keys + [name for name, _ in stored_columns(view)[len(keys) :]]
 
 
 def apply(connection: Connection, view: FoldView, *, view_id: int, partial: pa.Table) -> None:
     """Fold a partial in; a group that would be left with fewer than no rows is a bug, and stops the commit."""
     if partial.num_rows == 0:
         return
-    wanted = columns(view)
-    invariant(partial.column_names == [name for name, _ in wanted], "a partial has its view's columns", view=view.name)
+    invariant(partial.column_names == columns(view), "a partial has its view's columns", view=view.name)
     upsert = _upsert(view, view_id=view_id)
     for start in range(0, partial.num_rows, GROUPS_MAX):
         part = partial.slice(start, GROUPS_MAX)
-        arrays = [array_text(part.column(i)) for i in range(len(wanted))]
+        arrays = [array_text(part.column(i)) for i in range(part.num_columns)]
         connection.execute(upsert, arrays)
-        if pc.min(part.column(ROWS)).as_py() <= 0:
+        if pc.min(part.column(len(view.key_columns))).as_py() <= 0:
             _remove_empty(connection, view, view_id=view_id, arrays=arrays)
 
 
 def _remove_empty(connection: Connection, view: FoldView, *, view_id: int, arrays: list[str]) -> None:
+    gone = [row[0] for row in connection.execute(_removal(view, view_id=view_id), arrays)]
+    invariant(not any(gone), "a retraction meets a row", view=view.name, rows=gone)
+
+
+@cache
+def _removal(view: FoldView, *, view_id: int) -> bytes:
     statement = sql.SQL(
         "DELETE FROM {} AS held USING (SELECT {} AS key FROM {}) AS touched"
         " WHERE held.key = touched.key AND held.rows <= 0 RETURNING held.rows"
     ).format(fold_table(view_id), _digest(view), _arrays(view))
-    gone = [row[0] for row in connection.execute(statement, arrays)]
-    invariant(not any(gone), "a retraction meets a row", view=view.name, rows=gone)
+    return statement.as_bytes(None)
 
 
-def _upsert(view: FoldView, *, view_id: int) -> sql.Composed:
-    names = [sql.Identifier(name) for name, _ in columns(view)]
-    return sql.SQL("INSERT INTO {} AS held (key, {}) SELECT {}, {} FROM {} ON CONFLICT (key) DO UPDATE SET {}").format(
+@cache
+def _upsert(view: FoldView, *, view_id: int) -> bytes:
+    names = [sql.Identifier(name) for name, _ in stored_columns(view)]
+    statement = sql.SQL(
+        "INSERT INTO {} AS held (key, {}) SELECT {}, {} FROM {} ON CONFLICT (key) DO UPDATE SET {}"
+    ).format(
         fold_table(view_id),
         sql.SQL(", ").join(names),
         _digest(view),
@@ -71,23 +73,24 @@ def _upsert(view: FoldView, *, view_id: int) -> sql.Composed:
         _arrays(view),
         sql.SQL(", ").join(_added(view)),
     )
+    return statement.as_bytes(None)
 
 
 def _arrays(view: FoldView) -> sql.Composed:
-    """The partial as a table `came`; numerics come without bound, the column's own type checks them."""
-    arrays = [sql.SQL("%s::{}[]").format(sql.SQL(kind.split(" COLLATE")[0])) for _, kind in columns(view)]
-    names = [sql.Identifier(name) for name, _ in columns(view)]
+    """The partial as a table `came`."""
+    arrays = [sql.SQL("%s::{}[]").format(sql.SQL(kind.split(" COLLATE")[0])) for _, kind in stored_columns(view)]
+    names = [sql.Identifier(name) for name, _ in stored_columns(view)]
     return sql.SQL("unnest({}) AS came({})").format(sql.SQL(", ").join(arrays), sql.SQL(", ").join(names))
 
 
 def _digest(view: FoldView) -> sql.Composed:
-    keys = sql.SQL(", ").join(sql.SQL("came.") + sql.Identifier(key.name) for key in view.key_columns)
+    keys = sql.SQL(", ").join(sql.Identifier("came", key_name(i)) for i in range(len(view.key_columns)))
     return sql.SQL("substring(sha256(convert_to(ROW({})::text, 'UTF8')) FROM 1 FOR 16)").format(keys)
 
 
 def _added(view: FoldView) -> list[sql.Composed]:
     """How each stored column takes in what came."""
-    found = [_sum(ROWS)]
+    found = [_sum("rows")]
     for i, measure in enumerate(view.measures):
         found.append(_merged(measure, name=f"v{i}"))
         if measure.aggregate.kind != "count":

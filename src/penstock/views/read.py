@@ -27,6 +27,8 @@ from penstock.views.commit import OUTCOMES, READ
 from penstock.views.proof_judge import Ledger, Outcome, Position
 
 if TYPE_CHECKING:
+    from psycopg.rows import TupleRow
+
     from penstock.views.connection import Connection, Database
 
 SET_ASIDE = "set_aside"
@@ -56,7 +58,7 @@ def column_names(view: FoldView) -> tuple[str, ...]:
 
 def list_views(database: Database) -> list[dict[str, object]]:
     """Every view with its pipeline and columns."""
-    with _snapshot(database) as connection:
+    with snapshot(database) as connection:
         if not schema.exists(connection):
             return []
         rows = connection.execute(
@@ -77,7 +79,7 @@ def list_views(database: Database) -> list[dict[str, object]]:
 
 def show(database: Database, name: str, *, limit: int | None = None) -> dict[str, object]:
     """A view as `penstock views show` prints it."""
-    with _snapshot(database) as connection:
+    with snapshot(database) as connection:
         pipeline, found = _read_view(connection, name, limit=limit)
         outcomes = _outcomes(connection, pipeline=pipeline)
     return {
@@ -91,13 +93,13 @@ def show(database: Database, name: str, *, limit: int | None = None) -> dict[str
 
 def rows(database: Database, name: str) -> ViewRows:
     """All rows of a view, for who compares them."""
-    with _snapshot(database) as connection:
+    with snapshot(database) as connection:
         return _read_view(connection, name, limit=None)[1]
 
 
 def status(database: Database) -> list[dict[str, object]]:
     """Every pipeline: who runs it, how far it is, what became of what it read."""
-    with _snapshot(database) as connection:
+    with snapshot(database) as connection:
         if not schema.exists(connection):
             return []
         return [_status(connection, row) for row in connection.execute(_PIPELINES).fetchall()]
@@ -105,36 +107,56 @@ def status(database: Database) -> list[dict[str, object]]:
 
 def ledger(database: Database, pipeline: str) -> Ledger:
     """What the pipeline recorded, all of it at one cut."""
-    with _snapshot(database) as connection:
-        number, _ = _pipeline(connection, pipeline)
-        plans = connection.execute(
-            "SELECT plan FROM penstock.batches WHERE pipeline = %s ORDER BY batch", (number,)
-        ).fetchall()
-        read, outcomes = _counted(connection, pipeline=number)
-        return Ledger(
-            cut=fence.read_cut(connection, pipeline=number),
-            batches=[[OffsetRange(*each) for each in plan["ranges"]] for (plan,) in plans],
-            winners=_winners(connection, pipeline=number),
-            set_aside=_set_aside([plan for (plan,) in plans]),
-            read=read,
-            outcomes=outcomes,
-        )
+    with snapshot(database) as connection:
+        return _ledger(connection, pipeline=_pipeline(connection, pipeline)[0])
+
+
+def _ledger(connection: Connection, *, pipeline: int) -> Ledger:
+    query = "SELECT plan FROM penstock.batches WHERE pipeline = %s ORDER BY batch"
+    plans = [plan for (plan,) in connection.execute(query, (pipeline,))]
+    read, outcomes = _counted(connection, pipeline=pipeline)
+    return Ledger(
+        cut=fence.read_cut(connection, pipeline=pipeline),
+        batches=[[OffsetRange(*each) for each in plan["ranges"]] for plan in plans],
+        winners=_winners(connection, pipeline=pipeline),
+        set_aside=_set_aside(plans),
+        read=read,
+        outcomes=outcomes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that a proof compares with the log: the definition, the ledger and the views, at one cut."""
+
+    definition: Definition
+    ledger: Ledger
+    views: Mapping[str, ViewRows]
+
+
+def evidence(database: Database, pipeline: str) -> Evidence:
+    """What the pipeline recorded and what its views hold, all of one commit."""
+    with snapshot(database) as connection:
+        number, definition = _pipeline(connection, pipeline)
+        views = {view.name: _read_view(connection, view.name, limit=None)[1] for view in definition.views}
+        return Evidence(definition, _ledger(connection, pipeline=number), views)
 
 
 def registered_definition(database: Database, pipeline: str) -> Definition:
     """A pipeline as it was registered: its file, its fingerprint, its views."""
-    with _snapshot(database) as connection:
+    with snapshot(database) as connection:
         return _pipeline(connection, pipeline)[1]
 
 
 def pipeline_of(database: Database, view: str) -> str:
     """The pipeline that a view belongs to."""
-    with _snapshot(database) as connection:
+    with snapshot(database) as connection:
         return _find_view(connection, view)[3]
 
 
 @contextmanager
-def _snapshot(database: Database) -> Iterator[Connection]:
+def snapshot(database: Database) -> Iterator[Connection]:
+    """One state of the database for all that is read inside."""
     with database.errors(), database.connection.transaction():
         database.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         yield database.connection
@@ -151,15 +173,16 @@ def _pipeline(connection: Connection, name: str) -> tuple[int, Definition]:
 
 def _find_view(connection: Connection, name: str) -> tuple[int, int, FoldView, str]:
     """The number of the view, of its pipeline, its definition, and the pipeline's name."""
-    query = (
-        "SELECT v.name, v.id, v.pipeline, v.definition, p.name"
-        " FROM penstock.views v JOIN penstock.pipelines p ON p.id = v.pipeline"
-    )
-    found = connection.execute(query).fetchall() if schema.exists(connection) else []
-    for row in found:
+    rows: list[TupleRow] = []
+    if schema.exists(connection):
+        rows = connection.execute(
+            "SELECT v.name, v.id, v.pipeline, v.definition, p.name"
+            " FROM penstock.views v JOIN penstock.pipelines p ON p.id = v.pipeline"
+        ).fetchall()
+    for row in rows:
         if row[0] == name:
             return int(row[1]), int(row[2]), definitions.view_from_json(row[3]), str(row[4])
-    near = difflib.get_close_matches(name, [row[0] for row in found], n=1)
+    near = difflib.get_close_matches(name, [row[0] for row in rows], n=1)
     raise fail(CallerError, "view-unknown", view=name, hint=f"; did you mean {near[0]}?" if near else "")
 
 
@@ -208,8 +231,8 @@ def _outcomes(connection: Connection, *, pipeline: int) -> dict[str, int]:
     rows = connection.execute(
         "SELECT outcome, sum(count)::bigint FROM penstock.outcomes WHERE pipeline = %s GROUP BY 1", (pipeline,)
     )
-    found = dict(rows.fetchall())
-    return {name: int(found.get(name, 0)) for name in (READ, *OUTCOMES)}
+    found = {outcome: int(count) for outcome, count in rows}
+    return {name: found.get(name, 0) for name in (READ, *OUTCOMES)}
 
 
 _PIPELINES = (

@@ -22,6 +22,8 @@ VERSION = 1
 LOCK_SPACE = 0x50454E53
 """The first half of our advisory locks; the second is a pipeline's number, 0 for the schema itself."""
 AVERAGE_PLACES = 4
+NAME_BYTES_MAX = 63
+"""Postgres cuts longer names off without a word."""
 
 _DDL = """
 CREATE SCHEMA IF NOT EXISTS penstock;
@@ -158,40 +160,48 @@ def create_identities(connection: Connection, *, topic_id: int) -> None:
 
 def create_view(connection: Connection, view: FoldView, *, view_id: int) -> None:
     """Make a view's table, and the SQL view over it that people read."""
+    for name in (view.name, *(key.name for key in view.key_columns), *(measure.name for measure in view.measures)):
+        if len(name.encode()) > NAME_BYTES_MAX:
+            raise fail(CallerError, "view-name-long", name=name, view=view.name, bytes_max=NAME_BYTES_MAX)
     connection.execute(_table_ddl(view, view_id=view_id))
     connection.execute(_view_ddl(view, view_id=view_id))
 
 
-def _table_ddl(view: FoldView, *, view_id: int) -> sql.Composed:
-    columns: list[sql.Composable] = [sql.SQL("key bytea PRIMARY KEY")]
-    columns += [_column(key.name, stored_type(key.type)) for key in view.key_columns]
-    columns.append(sql.SQL("rows bigint NOT NULL"))
+def key_name(at: int) -> str:
+    """How the view's table calls a column of the key: by place, so that no user's name meets one of ours."""
+    return f"k{at}"
+
+
+def stored_columns(view: FoldView) -> list[tuple[str, str]]:
+    """The columns of a view's table after the digest, with their types."""
+    found = [(key_name(i), stored_type(key.type)) for i, key in enumerate(view.key_columns)]
+    found.append(("rows", "bigint"))
     for i, measure in enumerate(view.measures):
-        columns.append(_column(f"v{i}", value_type(measure)))
+        found.append((f"v{i}", value_type(measure)))
         if measure.aggregate.kind != "count":
-            columns.append(_column(f"n{i}", "bigint NOT NULL"))
+            found.append((f"n{i}", "bigint"))
+    return found
+
+
+def _table_ddl(view: FoldView, *, view_id: int) -> sql.Composed:
+    columns = [sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in stored_columns(view)]
     # Groups are updated far more often than they are made: room in the page keeps the index out of it.
-    return sql.SQL("CREATE TABLE {} ({}) WITH (fillfactor = 80)").format(
+    return sql.SQL("CREATE TABLE {} (key bytea PRIMARY KEY, {}) WITH (fillfactor = 80)").format(
         fold_table(view_id), sql.SQL(", ").join(columns)
     )
 
 
-def _column(name: str, kind: str) -> sql.Composed:
-    return sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
-
-
 def _view_ddl(view: FoldView, *, view_id: int) -> sql.Composed:
-    shown: list[sql.Composable] = [sql.SQL("{0} AS {0}").format(sql.Identifier(key.name)) for key in view.key_columns]
-    shown += [
-        sql.SQL("{} AS {}").format(_shown(measure, at=i), sql.Identifier(measure.name))
-        for i, measure in enumerate(view.measures)
-    ]
+    keys = [(sql.Identifier(key_name(i)), key.name) for i, key in enumerate(view.key_columns)]
+    measures = [(shown(measure, at=i), measure.name) for i, measure in enumerate(view.measures)]
+    columns = [sql.SQL("{} AS {}").format(value, sql.Identifier(name)) for value, name in [*keys, *measures]]
     return sql.SQL("CREATE VIEW {} AS SELECT {} FROM {}").format(
-        sql.Identifier("public", view.name), sql.SQL(", ").join(shown), fold_table(view_id)
+        sql.Identifier("public", view.name), sql.SQL(", ").join(columns), fold_table(view_id)
     )
 
 
-def _shown(measure: Measure, *, at: int) -> sql.Composed:
+def shown(measure: Measure, *, at: int) -> sql.Composed:
+    """A measure as people read it, from `v<at>` and `n<at>`."""
     value, count = sql.Identifier(f"v{at}"), sql.Identifier(f"n{at}")
     match measure.aggregate.kind:
         case "count" | "min" | "max":

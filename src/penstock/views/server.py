@@ -26,7 +26,7 @@ import psycopg
 
 from penstock.core.clock import Clock, RealClock
 from penstock.core.errors import RetryError, fail
-from penstock.views.keeper import DATA, KEEPER_LOCK, LOG, USER, USERS_LOCK, is_free, open_lock
+from penstock.views.keeper import DATA, KEEPER_LOCK, LOG, PORT, USER, USERS_LOCK, is_free, open_lock
 
 if TYPE_CHECKING:
     from penstock.core.settings import Settings
@@ -57,7 +57,8 @@ def database_url(settings: Settings) -> Iterator[str]:
 def embedded(home: Path, *, clock: Clock | None = None) -> Iterator[Embedded]:
     """Use the server under `home/postgres`, starting it where it does not run."""
     folder = _make_folder(home.absolute() / "postgres")
-    url = f"postgresql://{USER}@/postgres?host={quote(str(_socket_folder(folder / DATA)), safe='')}"
+    # The port is named, or PGPORT of somebody's shell would be taken.
+    url = f"postgresql://{USER}@/postgres?host={quote(str(_socket_folder(folder / DATA)), safe='')}&port={PORT}"
     with open_lock(folder / USERS_LOCK) as users:
         fcntl.flock(users, fcntl.LOCK_SH)
         _start_if_dead(folder, url=url, clock=clock or RealClock())
@@ -85,7 +86,7 @@ def _socket_folder(data: Path) -> Path:
 
 def _start_if_dead(folder: Path, *, url: str, clock: Clock) -> None:
     deadline = clock.monotonic() + START_TIMEOUT_S
-    starts_left = 2  # a keeper that was about to end when we came is followed by one of ours
+    starts_left = 1  # a keeper that is about to end is followed by one of ours; should that one end too, we give up
     with open_lock(folder / "start.lock") as start:
         fcntl.flock(start, fcntl.LOCK_EX)
         while (reason := _refusal(folder, url=url)) is not None:

@@ -12,6 +12,7 @@ import pytest
 from tools.pages import ROOT
 
 LOCKS = ["requirements.txt", "requirements-dev.txt"]
+BUILD_LOCK = "requirements-build.txt"
 
 
 def locked(name: str) -> dict[str, str]:
@@ -19,13 +20,13 @@ def locked(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9._-]+)(?:\[[a-z,]+\])?==(\S+)", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", [BUILD_LOCK, *LOCKS])
 def test_a_lock_names_no_address(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     assert not re.search(r"://|--index-url|--find-links|--extra-index", text)
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", [BUILD_LOCK, *LOCKS])
 def test_a_lock_has_hashes_for_every_package(name: str) -> None:
     packages = re.split(r"^(?=[a-z0-9])", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     assert [package.split()[0] for package in packages if "--hash=sha256:" not in package] == []

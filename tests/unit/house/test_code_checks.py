@@ -29,6 +29,8 @@ def test_every_file_keeps_the_rules_of_the_code_base() -> None:
         ("src/penstock/log/x.py", "from datetime import datetime as d\nd.now()", "datetime.datetime.now belongs"),
         ("src/penstock/log/x.py", "from uuid import uuid4\nuuid4()", "uuid.uuid4 belongs"),
         ("src/penstock/log/x.py", "import os\nos.urandom(4)", "os.urandom belongs"),
+        ("src/penstock/log/x.py", "from random import choice", "random.choice belongs to core/clock.py"),
+        ("src/penstock/log/x.py", "from random import Random\nRandom()", "random.Random belongs to core/clock.py"),
         ("src/penstock/log/x.py", "import numpy as np\nnp.random.default_rng()", "numpy.random.default_rng belongs"),
         ("tests/unit/test_x.py", "import time\ntime.sleep(1)", "a test must not call time.sleep"),
         ("tests/unit/test_x.py", "from time import sleep\nsleep(0.1)", "a test must not call time.sleep"),
@@ -62,6 +64,7 @@ def test_each_rule_goes_red_on_a_breach(path: str, text: str, breach: str) -> No
     ("path", "text"),
     [
         ("src/penstock/core/clock.py", "import time\ntime.sleep(1)"),
+        ("src/penstock/log/x.py", "from random import Random\nRandom(7).choice(names)"),
         ("src/penstock/broker/server.py", "import asyncio"),
         ("tests/unit/test_x.py", "import asyncio\nasyncio.sleep(0)"),
         ("src/penstock/log/x.py", "self.files.open(path)"),
@@ -69,6 +72,7 @@ def test_each_rule_goes_red_on_a_breach(path: str, text: str, breach: str) -> No
         ("src/penstock/views/proof.py", "from penstock.protocol.client import Client"),
         ("src/penstock/log/x.py", "def f():\n" + "    x = 1\n" * 59),
         ("src/penstock/log/x.py", "fail(CallerError, 'size-unreadable', value=value)"),
+        ("src/penstock/log/x.py", "ROWS = {\n" + "    1: 1,\n" * 500 + "}"),
         ("src/penstock/log/x.py", "class Renewal: ..."),
     ],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.errors import ROWS
 from tools.error_reference import group_by_part
 from tools.guarantees import Guarantees, find_claims, find_tests, read_guarantees, render
 from tools.pages import COMMAND, ROOT, render_pages
@@ -62,3 +63,8 @@ def test_errors_are_grouped_by_the_comments_of_the_table() -> None:
         '    "c": Row(X),',
     ]
     assert group_by_part(lines) == {"core": ["a-b"], "log": ["c"]}
+
+
+def test_every_error_of_the_table_is_on_the_page() -> None:
+    page = render_pages(ROOT)["docs/reference/errors.md"]
+    assert [code for code in ROWS if f"| `{code}` |" not in page] == []

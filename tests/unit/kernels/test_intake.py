@@ -35,7 +35,7 @@ def by_hand(events: list[Event], offsets: list[int], stored: dict[int, int]) -> 
 
 def decided(events: list[Event], offsets: list[int], stored: dict[int, int], *, low: bool) -> list[int]:
     ids = [event[0] for event in events]
-    return decide(
+    verdicts: list[int] = decide(
         hashes(ids, low=low),
         hashes([event[1] for event in events], low=low),
         np.array([event[2] for event in events], np.int64),
@@ -43,6 +43,7 @@ def decided(events: list[Event], offsets: list[int], stored: dict[int, int], *, 
         np.array([identity in stored for identity in ids], np.bool_),
         hashes([stored.get(identity, 0) for identity in ids], low=low),
     ).tolist()
+    return verdicts
 
 
 @given(EVENTS, STORED, st.randoms(use_true_random=False), st.booleans())

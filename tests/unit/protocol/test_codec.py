@@ -37,7 +37,7 @@ from penstock.protocol.codec import (
 )
 from penstock.protocol.encoding import varint
 from penstock.protocol.messages import Message
-from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
@@ -59,7 +59,13 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.samp
 _BYTES = st.binary(max_size=20) | st.sampled_from([b"", b"x" * 127, b"y" * 20_000])
 _ORACLE_MODULES = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer)
 
-few = settings(max_examples=5, phases=[Phase.explicit, Phase.generate], database=None, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(
+    max_examples=5,
+    phases=[Phase.explicit, Phase.generate],
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 
 
 def every_version() -> Iterator[Any]:
@@ -140,6 +146,8 @@ def plain(value: Any) -> Any:
 
 def assert_same_fields(ours: Any, theirs: Any, *, direction: Direction, struct_name: str, version: int) -> None:
     for field in fields_in(direction, struct_name=struct_name, version=version):
+        if field.name.endswith("authorized_operations"):
+            continue  # the oracle renames these, and shows them as sets of bits
         mine, other = getattr(ours, field.name), getattr(theirs, field.name)
         if not field.is_struct or mine is None:
             assert plain(mine) == plain(other), field.name
@@ -156,6 +164,8 @@ def test_kafka_python_reads_every_field_that_we_wrote_and_writes_the_same_bytes(
     kind: type[Message], version: int, data: st.DataObject
 ) -> None:
     message = data.draw(messages(kind, version=version))
+    if isinstance(message, ApiVersionsResponse):
+        message.error_code = 0  # with an error the oracle rightly reads version 0
     ours = written(message, version=version)
     theirs = oracle_class(kind).decode(ours, version=version)
     direction = direction_of(kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.core.declared import parse_schema
@@ -23,22 +23,26 @@ PIECES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 @example(b"")
 def test_any_bytes_are_answered(value: bytes) -> None:
     assert isinstance(decode(value, COLUMNS), tuple | Problem)
 
 
+@settings(deadline=None)
 @given(st.integers(0, len(WHOLE)), st.integers(0, 4), st.lists(PIECES, max_size=4))
 def test_any_damage_to_a_whole_record_is_answered(at: int, length: int, pieces: list[bytes]) -> None:
     assert isinstance(decode(WHOLE[:at] + b"".join(pieces) + WHOLE[at + length :], COLUMNS), tuple | Problem)
 
 
+@settings(deadline=None)
 @given(st.lists(PIECES, max_size=30))
 def test_any_pieces_of_json_are_answered(pieces: list[bytes]) -> None:
     assert isinstance(decode(b'{"id":' + b"".join(pieces) + b"}", COLUMNS), tuple | Problem)
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

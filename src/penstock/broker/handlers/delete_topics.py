@@ -34,9 +34,7 @@ def answer(node: Node, call: Call, request: DeleteTopicsRequest) -> None:
     response = DeleteTopicsResponse(responses=[_row(wanted, topic) for wanted, topic in found])
     topics = {topic.name: topic for _, topic in found if topic}
     if topics:
-        node.drop_topics(
-            list(topics.values()), now=call.now, then=lambda error: _finish(node, call, response, error)
-        )
+        node.drop_topics(list(topics.values()), now=call.now, then=lambda error: _finish(node, call, response, error))
     else:
         node.reply(call, response)
 

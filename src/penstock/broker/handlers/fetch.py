@@ -40,6 +40,7 @@ from penstock.log.reading import ColdRead
 from penstock.protocol.apis import KafkaError
 from penstock.protocol.messages import Buffer
 from penstock.protocol.messages.fetch import (
+    AbortedTransaction,
     FetchRequest,
     FetchRequestPartition,
     FetchRequestTopic,
@@ -65,7 +66,7 @@ def answer(node: Node, call: Call, request: FetchRequest) -> None:
     node.fetches.park(
         Parked(
             call.connection,
-            [partition for _, partition, _ in _partitions(node, call, request) if partition],
+            [found for _, found, _ in _partitions(node, call, request) if not isinstance(found, KafkaError)],
             retry=lambda is_last_try: _try(node, call, request, is_last_try=is_last_try),
         ),
         deadlines=node.deadlines,
@@ -75,11 +76,15 @@ def answer(node: Node, call: Call, request: FetchRequest) -> None:
 
 def _partitions(
     node: Node, call: Call, request: FetchRequest
-) -> Iterator[tuple[FetchRequestTopic, Partition | None, FetchRequestPartition]]:
+) -> Iterator[tuple[FetchRequestTopic, Partition | KafkaError, FetchRequestPartition]]:
     for asked in request.topics:
         topic = _find(node, call, asked)
         for wanted in asked.partitions:
-            yield asked, node.partition(topic, PartitionId(wanted.partition)) if topic else None, wanted
+            yield asked, node.partition(topic, PartitionId(wanted.partition)) if topic else _unknown(call), wanted
+
+
+def _unknown(call: Call) -> KafkaError:
+    return KafkaError.UNKNOWN_TOPIC_ID if call.version >= _TOPIC_IDS_FROM else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _find(node: Node, call: Call, asked: FetchRequestTopic) -> Topic | None:
@@ -93,7 +98,7 @@ def _try(node: Node, call: Call, request: FetchRequest, *, is_last_try: bool) ->
     taken, is_failed = 0, False
     topics: dict[int, FetchResponseTopic] = {}
     for asked, partition, wanted in _partitions(node, call, request):
-        row = _row(call, request, partition, wanted)
+        row = _row(request, partition, wanted)
         topics.setdefault(id(asked), FetchResponseTopic(asked.topic, asked.topic_id)).partitions.append(row)
         taken += _fill(node, row, partition, wanted, room - taken, cold)
         is_failed = is_failed or row.error_code != 0
@@ -108,13 +113,12 @@ def _try(node: Node, call: Call, request: FetchRequest, *, is_last_try: bool) ->
 
 
 def _row(
-    call: Call, request: FetchRequest, partition: Partition | None, wanted: FetchRequestPartition
+    request: FetchRequest, partition: Partition | KafkaError, wanted: FetchRequestPartition
 ) -> FetchResponsePartition:
-    aborted = [] if request.isolation_level == _READ_COMMITTED else None
+    aborted: list[AbortedTransaction] | None = [] if request.isolation_level == _READ_COMMITTED else None
     row = FetchResponsePartition(wanted.partition, high_watermark=-1, aborted_transactions=aborted)
-    if partition is None:
-        by_id = call.version >= _TOPIC_IDS_FROM
-        row.error_code = KafkaError.UNKNOWN_TOPIC_ID if by_id else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+    if isinstance(partition, KafkaError):
+        row.error_code = partition
     else:
         row.high_watermark = row.last_stable_offset = partition.high_watermark
         row.log_start_offset = partition.log_start
@@ -124,13 +128,13 @@ def _row(
 def _fill(
     node: Node,
     row: FetchResponsePartition,
-    partition: Partition | None,
+    partition: Partition | KafkaError,
     wanted: FetchRequestPartition,
     room: int,
     cold: list[_Cold],
 ) -> int:
     """Put the records into the row; gives their bytes, as far as they are known yet."""
-    if partition is None or room <= 0:
+    if isinstance(partition, KafkaError) or room <= 0:
         return 0
     row.error_code = node.epoch_error(partition, wanted.current_leader_epoch)
     if row.error_code:

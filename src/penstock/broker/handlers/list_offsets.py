@@ -13,7 +13,7 @@
     11   KIP-1023: -6, the first offset that is not tiered yet
 
 Behaviours
-    - -1 is the high watermark, which is the durable end: a client never learns of an offset that a crash takes back (L1).
+    - -1 is the high watermark, which is the durable end: no client learns of an offset that a crash takes back (L1).
     - A time finds the first record at or after it, exactly; -1 where there is none. That is read from the disk, aside.
 """
 
@@ -57,17 +57,18 @@ def _topic(node: Node, asked: ListOffsetsRequestTopic, searches: list[_Search]) 
     topic = node.topics.named(asked.name)
     rows = []
     for partition in asked.partitions:
-        found = node.partition(topic, PartitionId(partition.partition_index)) if topic else None
+        unknown = KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+        found = node.partition(topic, PartitionId(partition.partition_index)) if topic else unknown
         rows.append(_partition(node, found, partition, searches))
     return ListOffsetsResponseTopic(asked.name, rows)
 
 
 def _partition(
-    node: Node, partition: Partition | None, asked: ListOffsetsRequestPartition, searches: list[_Search]
+    node: Node, partition: Partition | KafkaError, asked: ListOffsetsRequestPartition, searches: list[_Search]
 ) -> ListOffsetsResponsePartition:
     row = ListOffsetsResponsePartition(asked.partition_index)
-    if partition is None:
-        row.error_code = KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+    if isinstance(partition, KafkaError):
+        row.error_code = partition
         return row
     row.error_code = node.epoch_error(partition, asked.current_leader_epoch)
     if not row.error_code:
@@ -76,9 +77,7 @@ def _partition(
     return row
 
 
-def _look_up(
-    partition: Partition, timestamp: int, row: ListOffsetsResponsePartition, searches: list[_Search]
-) -> None:
+def _look_up(partition: Partition, timestamp: int, row: ListOffsetsResponsePartition, searches: list[_Search]) -> None:
     if timestamp == LATEST:
         row.offset = partition.high_watermark
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -23,7 +23,7 @@ from penstock.broker.groups import METADATA_BYTES_MAX, Committed, Place, check_c
 from penstock.broker.handlers.handler import Handler
 from penstock.broker.node import Node
 from penstock.broker.topics import OFFSETS, Topic
-from penstock.core.units import LeaderEpoch, Offset, PartitionId
+from penstock.core.units import LeaderEpoch, Offset, PartitionId, TimestampMs
 from penstock.protocol.apis import KafkaError
 from penstock.protocol.batches import Record
 from penstock.protocol.messages.offset_commit import (
@@ -39,9 +39,7 @@ _TOPIC_IDS_FROM = 10
 
 
 def answer(node: Node, call: Call, request: OffsetCommitRequest) -> None:
-    refused = check_commit(
-        request.group_id, member=request.member_id, generation=request.generation_id_or_member_epoch
-    )
+    refused = check_commit(request.group_id, member=request.member_id, generation=request.generation_id_or_member_epoch)
     records: list[Record] = []
     response = OffsetCommitResponse()
     for asked in request.topics:
@@ -52,9 +50,9 @@ def answer(node: Node, call: Call, request: OffsetCommitRequest) -> None:
             error = refused or _check(call, topic, partition)
             row.partitions.append(OffsetCommitResponsePartition(partition.partition_index, error))
             if topic and not error:
-                records.append(_record(request.group_id, topic, partition, now=call))
+                records.append(_record(request.group_id, topic, partition, now_ms=call.now.wall_ms))
     if records:
-        node.append_internal(OFFSETS, records, now=call.now, then=lambda late: _finish(node, call, response, late))
+        node.append_internal(OFFSETS, records, then=lambda late: _finish(node, call, response, late))
     else:
         node.reply(call, response)
 
@@ -81,12 +79,12 @@ def _check(call: Call, topic: Topic | None, asked: OffsetCommitRequestPartition)
     return KafkaError.NONE
 
 
-def _record(group: str, topic: Topic, asked: OffsetCommitRequestPartition, *, now: Call) -> Record:
+def _record(group: str, topic: Topic, asked: OffsetCommitRequestPartition, *, now_ms: TimestampMs) -> Record:
     committed = Committed(
         Offset(asked.committed_offset), LeaderEpoch(asked.committed_leader_epoch), asked.committed_metadata or ""
     )
     place = Place(topic.id, PartitionId(asked.partition_index))
-    return offset_committed(group, place, committed, now_ms=now.now.wall_ms)
+    return offset_committed(group, place, committed, now_ms=now_ms)
 
 
 HANDLER = Handler(OffsetCommitRequest, answer)

@@ -96,9 +96,7 @@ def _partition(
 ) -> OffsetFetchResponseGroupPartition:
     found = node.groups.committed(group, Place(topic.id, index)) if topic else None
     committed = found or _NOTHING
-    return OffsetFetchResponseGroupPartition(
-        index, committed.offset, committed.leader_epoch, committed.metadata, error
-    )
+    return OffsetFetchResponseGroupPartition(index, committed.offset, committed.leader_epoch, committed.metadata, error)
 
 
 HANDLER = Handler(OffsetFetchRequest, answer)

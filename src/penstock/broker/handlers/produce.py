@@ -89,10 +89,12 @@ def _append(
 ) -> ProduceResponsePartition:
     if request.acks not in _ACKS:
         return _row(asked, KafkaError.INVALID_REQUIRED_ACKS)
-    partition = node.partition(topic, PartitionId(asked.index)) if topic else None
-    if topic is None or partition is None:
-        by_id = topic is None and call.version >= _TOPIC_IDS_FROM
+    if topic is None:
+        by_id = call.version >= _TOPIC_IDS_FROM
         return _row(asked, KafkaError.UNKNOWN_TOPIC_ID if by_id else KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+    partition = node.partition(topic, PartitionId(asked.index))
+    if isinstance(partition, KafkaError):
+        return _row(asked, partition)
     try:
         batch = joined(asked.records)
         header = _check(node, call, topic, batch)

@@ -1,0 +1,101 @@
+"""Prove a pipeline's views from the log, with the user's own function as the only code of the pipeline that runs.
+
+V1, V2   The log is read, decoded, judged and folded by `views/proof*`, which share no code with the pipeline; the
+user's functions run over the accepted rows as one Spark batch, and the answer says so.
+Limit: accepted rows are held in memory, about 600 bytes each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from penstock.core.clock import RealClock
+from penstock.core.declared import POSITION, Definition, Topic
+from penstock.core.errors import CallerError, fail
+from penstock.core.settings import Settings
+from penstock.pipeline.frames import empty_rows, topic_frame
+from penstock.pipeline.graph import Graph, bind, streams_of
+from penstock.pipeline.load import load_pipeline
+from penstock.pipeline.session import open_session
+from penstock.protocol.client import Client
+from penstock.views import definition as definitions
+from penstock.views.connection import Database
+from penstock.views.proof import ProvedView, Report, log_differences, prove_view
+from penstock.views.proof_judge import Event, Judged, judge
+from penstock.views.read import Evidence, evidence, pipeline_of, status
+from penstock.views.server import database_url
+
+SAID = "read, decoded, judged and folded apart from the pipeline; the functions of its streams were run by Spark"
+
+
+def verify(name: str | None, *, file: Path | None, settings: Settings) -> list[Report]:
+    """Prove one view, or with no name all views of all pipelines of the database."""
+    with database_url(settings) as url, Database(url, application="penstock-verify") as database:
+        pipelines = [pipeline_of(database, name)] if name else [str(row["pipeline"]) for row in status(database)]
+        return [_prove(database, pipeline, name=name, file=file, settings=settings) for pipeline in pipelines]
+
+
+def _prove(database: Database, pipeline: str, *, name: str | None, file: Path | None, settings: Settings) -> Report:
+    held = evidence(database, pipeline)
+    spark = open_session(pipeline, home=settings.home, cores=settings.cores)
+    try:
+        graph = _graph(held.definition, file=file, spark=spark)
+        with Client(settings.bootstrap, clock=RealClock(), client_id="penstock-verify") as client:
+            judged = judge(client, topics=held.definition.topics, ledger=held.ledger)
+        views = tuple(_prove_views(graph, held, judged, only=name, spark=spark))
+    finally:
+        spark.stop()
+    return Report(
+        pipeline=pipeline,
+        cut=held.ledger.cut,
+        views=views,
+        read=held.ledger.read,
+        expected=judged.outcomes,
+        recorded=held.ledger.outcomes,
+        log_differences=tuple(log_differences(judged, ledger=held.ledger)),
+        said=SAID,
+    )
+
+
+def _graph(registered: Definition, *, file: Path | None, spark: SparkSession) -> Graph:
+    """The user's functions, from the file that the ledger names or the one given, if they are those that ran."""
+    path = file or Path(registered.file)
+    pipeline = load_pipeline(path)
+    if pipeline.name != registered.name:
+        pipeline.rename(registered.name)
+    graph = bind(pipeline, spark=spark, file=path)
+    changed = definitions.differences(registered, graph.definition)
+    if changed:
+        raise fail(CallerError, "proof-file-differs", path=path, pipeline=registered.name, changed=", ".join(changed))
+    return graph
+
+
+def _prove_views(
+    graph: Graph, held: Evidence, judged: Judged, *, only: str | None, spark: SparkSession
+) -> Iterator[ProvedView]:
+    topics = {t.name: topic_frame(spark, t, _rows(t, judged.accepted.get(t.name, ()))) for t in held.definition.topics}
+    frames = streams_of(graph.pipeline, topics=topics)
+    for view in held.definition.views:
+        if only in (None, view.name):
+            rows = _as_mappings(frames[view.stream].toArrow())
+            yield prove_view(view, rows=rows, actual=held.views[view.name].as_mappings())
+
+
+def _rows(topic: Topic, accepted: Sequence[Event]) -> pa.Table:
+    schema = empty_rows(topic).schema
+    values = zip(*(event.values for event in accepted), strict=True) if accepted else [()] * len(topic.columns)
+    arrays = [pa.array(column, kind.type) for column, kind in zip(values, schema, strict=False)]
+    positions = [
+        {"topic": topic.name, "partition": event.partition, "offset": event.offset, "weight": 1, "cause": None}
+        for event in accepted
+    ]
+    return pa.Table.from_arrays([*arrays, pa.array(positions, schema.field(POSITION).type)], schema=schema)
+
+
+def _as_mappings(rows: pa.Table) -> Iterator[Mapping[str, object]]:
+    for batch in rows.to_batches(max_chunksize=10_000):
+        yield from batch.to_pylist()

@@ -1,0 +1,117 @@
+"""The broker is killed with -9, again and again, under an unmodified idempotent producer and a reader."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+
+from penstock.testing.broker import BrokerProcess, start_broker
+from penstock.testing.history import EndSeen, Operation, Read, Written, find_anomalies
+
+KILLS = 10
+PARTITIONS = 2
+SECONDS = 60.0
+SEED = 20_261_119
+FAST_RETRIES = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50}
+
+
+class Drill:
+    """A producer that sends numbered values and keeps a history, and a reader that follows."""
+
+    def __init__(self, address: str) -> None:
+        self.history: list[Operation] = []
+        self.acknowledged = 0
+        self.sent = 0
+        self._producer = Producer(
+            {
+                "bootstrap.servers": address,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "retry.backoff.ms": 10,
+                "message.timeout.ms": 120_000,
+                **FAST_RETRIES,
+            }
+        )
+        self._reader = reader(address)
+
+    def send(self) -> None:
+        value = b"%09d" % self.sent
+        self._producer.produce("drill", value, partition=self.sent % PARTITIONS, on_delivery=self._delivered(value))
+        self.sent += 1
+
+    def _delivered(self, value: bytes) -> Callable[[KafkaError | None, Any], None]:
+        def told(error: KafkaError | None, message: Any) -> None:
+            assert error is None or error.code() != KafkaError._FATAL, error
+            offset = None if error else message.offset()
+            self.acknowledged += error is None
+            self.history.append(Written(message.partition(), value, offset))
+
+        return told
+
+    def send_until(self, acknowledged: int) -> None:
+        """Keep a few hundred values in flight until so many were acknowledged."""
+        while self.acknowledged < acknowledged:
+            while self.sent - self.acknowledged < 300:
+                self.send()
+            self._producer.poll(0.001)
+            self.follow(timeout=0)
+
+    def follow(self, *, timeout: float) -> int:
+        messages = [message for message in self._reader.consume(500, timeout=timeout) if not message.error()]
+        for partition in range(PARTITIONS):
+            found = tuple(place(m) for m in messages if m.partition() == partition)
+            if found:
+                self.history.append(Read("follower", partition, found))
+        return len(messages)
+
+    def finish(self) -> None:
+        assert self._producer.flush(SECONDS) == 0
+        self._reader.close()
+
+
+def place(message: Any) -> tuple[int, bytes]:
+    return message.offset(), message.value()
+
+
+def reader(address: str) -> Consumer:
+    source = Consumer({"bootstrap.servers": address, "group.id": "x", "auto.offset.reset": "error", **FAST_RETRIES})
+    source.assign([TopicPartition("drill", partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
+    return source
+
+
+def read_all(address: str, *, auditor: str) -> list[Operation]:
+    """Everything there is, by a reader of its own."""
+    source = reader(address)
+    found: list[Operation] = []
+    for partition in range(PARTITIONS):
+        _, end = source.get_watermark_offsets(TopicPartition("drill", partition), timeout=SECONDS)
+        source.assign([TopicPartition("drill", partition, OFFSET_BEGINNING)])
+        messages: list[Any] = []
+        while len(messages) < end:
+            messages += source.consume(end - len(messages), timeout=SECONDS)
+        found += [EndSeen(partition, end), Read(auditor, partition, tuple(map(place, messages)))]
+    source.close()
+    return found
+
+
+def test_l1_l2_l3_ten_kills_lose_move_and_double_nothing(tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    broker: BrokerProcess = start_broker(tmp_path, options=["--default-partitions", str(PARTITIONS)])
+    drill = Drill(broker.address)
+    for kill in range(KILLS):
+        drill.send_until(drill.acknowledged + chance.randint(200, 3000))
+        broker.kill()
+        drill.follow(timeout=chance.random() / 20)
+        broker = start_broker(tmp_path, port=broker.port)
+        drill.history += read_all(broker.address, auditor=f"auditor {kill}")
+    drill.send_until(drill.acknowledged + 500)
+    drill.finish()
+    drill.history += read_all(broker.address, auditor="last auditor")
+    assert broker.stop() == 0
+
+    assert drill.acknowledged == drill.sent, f"seed {SEED}"
+    assert find_anomalies(drill.history) == {}, f"seed {SEED}"

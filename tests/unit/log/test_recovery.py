@@ -1,0 +1,441 @@
+"""Opening a partition after every kind of end: clean, killed, power cut, damaged, files missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import CallerError, CorruptError, DataLossError, PenstockError
+from penstock.core.units import Offset
+from penstock.log.durable import FILE_NAME as RECORD_NAME
+from penstock.log.limits import LogLimits
+from penstock.log.partition import Appended, Duplicate, Partition
+from penstock.log.store import Store
+from penstock.testing.faulty_files import Fault, FaultyFiles, PowerCut
+from tests.unit.log.partitions import (
+    FIRST_LOG,
+    FOLDER,
+    LIMITS,
+    NAME,
+    ROOT,
+    TOPIC_ID,
+    append,
+    append_at,
+    batch,
+    flush,
+    new_partition,
+    open_store,
+    values_from,
+)
+
+ONE_SEGMENT = LogLimits(segment_bytes=1_000_000, tail_bytes=0, sync_threads=0)
+
+
+def rounds(files: FaultyFiles, *values: str, limits: LogLimits = LIMITS) -> Store:
+    """A store killed after a round for each value; the record knows all but the last."""
+    store, partition = new_partition(files, limits)
+    for number, value in enumerate(values):
+        append_at(partition, batch(value, producer=5, sequence=number))
+        flush(store)
+    files.after_kill()
+    return store
+
+
+def reopened(files: FaultyFiles, limits: LogLimits = LIMITS) -> tuple[Store, Partition]:
+    store = open_store(files.after_kill(), limits)
+    assert not store.quarantined
+    return store, store.partitions[NAME]
+
+
+def only_error(store: Store) -> PenstockError:
+    assert list(store.quarantined) == [NAME]
+    assert NAME not in store.partitions
+    return store.quarantined[NAME]
+
+
+def logs(files: FaultyFiles) -> list[int]:
+    return [int(name[:20]) for name in files.names(FOLDER) if name.endswith(".log")]
+
+
+# Kills and power cuts
+
+
+def test_l1_l2_acknowledged_records_survive_a_kill_and_a_power_cut() -> None:
+    for seed in range(10):
+        files = FaultyFiles()
+        rounds(files, "a", "b", "c")
+        store, partition = reopened(files.after_power_cut(seed=seed))
+        assert not store.was_clean
+        assert values_from(partition) == ["a", "b", "c"]
+        assert append_at(partition, batch("d")) == 3
+
+
+def test_the_power_cut_check_fails_where_syncs_do_nothing() -> None:
+    """Were this green, the check above would prove nothing."""
+    lost = 0
+    for seed in range(10):
+        files = FaultyFiles()
+        files.drops_syncs = True
+        rounds(files, "a", "b", "c")
+        store = open_store(files.after_power_cut(seed=seed))
+        lost += NAME not in store.partitions or values_from(store.partitions[NAME]) != ["a", "b", "c"]
+    assert lost > 0
+
+
+def test_l2_the_leader_epoch_goes_up_at_each_unclean_start_only() -> None:
+    files = FaultyFiles()
+    rounds(files, "a")
+    store, partition = reopened(files)
+    assert partition.leader_epoch == 1
+    store.close()
+    store, partition = reopened(files)
+    assert (store.was_clean, partition.leader_epoch) == (True, 1)
+    store, partition = reopened(files)
+    assert (store.was_clean, partition.leader_epoch) == (False, 2)
+    assert files.content(FOLDER / "leader-epoch-checkpoint") == b"0\n2\n0 0\n2 1\n"
+
+
+def test_what_stands_past_the_record_is_copied_to_a_segment_of_its_own() -> None:
+    files = FaultyFiles()
+    rounds(files, "a", "b", "c")
+    _, partition = reopened(files)
+    assert logs(files) == [0, 2]
+    assert files.content(FIRST_LOG) == files.content(FIRST_LOG)[: 2 * len(batch("a"))]
+    assert values_from(partition) == ["a", "b", "c"]
+
+
+def test_l2_what_a_reader_saw_after_a_failed_sync_and_a_restart_survives_a_power_cut() -> None:
+    """The failed sync left the batch in the page cache only; the copy is what brings it to the disk."""
+    files = FaultyFiles()
+    store, partition = new_partition(files)
+    append_at(partition, batch("a"))
+    flush(store)
+    append_at(partition, batch("b"))
+    files.fault_at(files.calls + 2, fault=Fault.FAIL)
+    with pytest.raises(CorruptError, match="the disk did not take what was written"):
+        flush(store)
+    _, partition = reopened(files)
+    assert values_from(partition) == ["a", "b"]
+    for seed in range(10):
+        _, partition = reopened(files.after_power_cut(seed=seed))
+        assert values_from(partition) == ["a", "b"]
+
+
+def test_l3_producers_are_known_after_a_kill_and_after_a_clean_stop() -> None:
+    files = FaultyFiles()
+    rounds(files, "a", "b", "c")
+    store, partition = reopened(files)
+    assert append(partition, batch("b", producer=5, sequence=1)) == Duplicate(Offset(1), Offset(2))
+    store.close()
+    _, partition = reopened(files)
+    assert append(partition, batch("a", producer=5)) == Duplicate(Offset(0), Offset(1))
+    assert append(partition, batch("d", producer=5, sequence=3)) == Appended(Offset(3), Offset(4))
+
+
+def test_l1_power_fails_at_every_call_of_a_life_and_again_during_the_recovery() -> None:
+    """Rolls, seals and snapshots included; whatever was flushed is there, whatever else is there is in order."""
+    for call in range(1, 200):
+        files = FaultyFiles()
+        files.fault_at(call, fault=Fault.TEAR)
+        flushed: list[str] = []
+        try:
+            _live(files, flushed)
+        except PowerCut:
+            for second in range(1, 24, 3):
+                left = files.after_power_cut(seed=call)
+                left.fault_at(left.calls + second, fault=Fault.TEAR)
+                _check_survivors(left, flushed, seed=second)
+        else:
+            break
+    else:
+        pytest.fail("the life never ended")
+    assert call > 40
+
+
+def _live(files: FaultyFiles, flushed: list[str]) -> None:
+    store, partition = new_partition(files)
+    values = [f"{number}".ljust(2_500) for number in range(8)]
+    for number, value in enumerate(values):
+        append_at(partition, batch(value, producer=5, sequence=number))
+        if number % 3 != 1:
+            flush(store)
+            flushed[:] = values[: number + 1]
+    store.close()
+
+
+def _check_survivors(files: FaultyFiles, flushed: list[str], *, seed: int) -> None:
+    try:
+        open_store(files)
+    except PowerCut:
+        files = files.after_power_cut(seed=seed)
+    else:
+        files.after_kill()
+    store = open_store(files)
+    assert not store.quarantined
+    assert not store.losses
+    found = values_from(store.partitions[NAME]) if NAME in store.partitions else []
+    assert found[: len(flushed)] == flushed
+    assert found == [f"{number}".ljust(2_500) for number in range(len(found))]
+
+
+# Torn ends
+
+
+def test_l5_a_last_batch_torn_at_any_byte_is_cut_and_its_offset_given_again() -> None:
+    whole = len(batch("a"))
+    for kept in range(whole, 2 * whole):
+        files = FaultyFiles()
+        rounds(files, "a", "b", limits=ONE_SEGMENT)
+        files.put(FIRST_LOG, content=files.content(FIRST_LOG)[:kept])
+        store, partition = reopened(files, ONE_SEGMENT)
+        assert not store.losses
+        assert values_from(partition) == ["a"], kept
+        assert files.content(FIRST_LOG) == files.content(FIRST_LOG)[:whole]
+        assert append(partition, batch("b", producer=5, sequence=1)) == Appended(Offset(1), Offset(2))
+
+
+def test_l5_zeros_after_the_last_whole_batch_are_cut() -> None:
+    files = FaultyFiles()
+    rounds(files, "a", "b", limits=ONE_SEGMENT)
+    files.put(FIRST_LOG, content=files.content(FIRST_LOG) + bytes(5_000))
+    _, partition = reopened(files, ONE_SEGMENT)
+    assert values_from(partition) == ["a", "b"]
+
+
+def test_l5_a_bad_bit_past_the_record_with_nothing_after_it_counts_as_torn() -> None:
+    size = len(batch("a"))
+    for position in range(size, 2 * size):
+        if position in range(size + 12, size + 16):
+            continue  # the leader epoch lies outside the CRC
+        files = FaultyFiles()
+        rounds(files, "a", "b", limits=ONE_SEGMENT)
+        _flip(files, FIRST_LOG, position)
+        _, partition = reopened(files, ONE_SEGMENT)
+        assert values_from(partition) == ["a"], position
+
+
+def _flip(files: FaultyFiles, path: Path, position: int) -> None:
+    content = bytearray(files.content(path))
+    content[position] ^= 0x10
+    files.put(path, content=bytes(content))
+
+
+# Damage
+
+
+def test_l5_a_bad_bit_that_a_valid_batch_follows_is_damage_and_nothing_is_changed() -> None:
+    size = len(batch("a"))
+    for position in (size, size + 8, size + 16, size + 20, size + 25, size + 60, 2 * size - 1):
+        files = FaultyFiles()
+        store, partition = new_partition(files, ONE_SEGMENT)
+        for value in "abc":
+            append_at(partition, batch(value))
+        flush(store)
+        _flip(files, FIRST_LOG, position)
+        before = files.content(FIRST_LOG)
+        error = only_error(open_store(files.after_kill(), ONE_SEGMENT))
+        assert error.fields["position"] == size
+        assert f"usage-0 is damaged in {FIRST_LOG} at byte {size}" in str(error)
+        assert files.content(FIRST_LOG) == before
+
+
+def test_l5_a_broken_header_before_the_record_is_damage_whatever_follows() -> None:
+    files = FaultyFiles()
+    rounds(files, "a", "b", "c", limits=ONE_SEGMENT)
+    _flip(files, FIRST_LOG, len(batch("a")) + 16)
+    error = only_error(open_store(files, ONE_SEGMENT))
+    assert error.fields["position"] == len(batch("a"))
+    again = open_store(files.after_kill(), ONE_SEGMENT)
+    assert only_error(again).fields["position"] == len(batch("a")), "it stays so until it is repaired"
+
+
+def test_l5_a_bad_bit_before_the_record_is_named_when_it_is_read_and_other_offsets_serve() -> None:
+    size = len(batch("a"))
+    for position in (size + 21, size + 30, size + 61, 2 * size - 1):
+        files = FaultyFiles()
+        rounds(files, "a", "b", "c", limits=ONE_SEGMENT)
+        _flip(files, FIRST_LOG, position)
+        _, partition = reopened(files, ONE_SEGMENT)
+        with pytest.raises(CorruptError, match=rf"usage-0 is damaged in {FIRST_LOG} at byte {size}: the CRC"):
+            values_from(partition, offset=1)
+        assert values_from(partition, offset=2) == ["c"]
+
+
+def test_l5_a_quarantined_partition_leaves_the_others_serving() -> None:
+    files = FaultyFiles()
+    store, partition = new_partition(files, ONE_SEGMENT)
+    other = store.create(type(NAME)("other", NAME.partition), topic_id=bytes(16))
+    for value in "abc":
+        append_at(partition, batch(value))
+        append_at(other, batch(value))
+        flush(store)
+    _flip(files, FIRST_LOG, 16)
+    store = open_store(files.after_kill(), ONE_SEGMENT)
+    assert only_error(store).code == "log-damaged"
+    assert values_from(store.partitions[other.name]) == ["a", "b", "c"]
+
+
+def test_l5_after_a_clean_stop_a_torn_log_is_damage_too() -> None:
+    files = FaultyFiles()
+    store, partition = new_partition(files, ONE_SEGMENT)
+    append_at(partition, batch("a"))
+    append_at(partition, batch("b"))
+    store.close()
+    files.put(FIRST_LOG, content=files.content(FIRST_LOG)[:-1])
+    assert only_error(open_store(files.after_kill(), ONE_SEGMENT)).code == "log-damaged"
+
+
+# Files missing, empty, older
+
+
+@pytest.mark.parametrize("content", [None, b"", bytes(300)])
+def test_l5_without_a_readable_record_nothing_is_cut(content: bytes | None) -> None:
+    files = FaultyFiles()
+    rounds(files, "a", "b", limits=ONE_SEGMENT)
+    if content is None:
+        files.remove(ROOT / RECORD_NAME)
+    else:
+        files.put(ROOT / RECORD_NAME, content=content)
+    torn = files.content(FIRST_LOG)[:-1]
+    files.put(FIRST_LOG, content=torn)
+    for _ in range(2):
+        assert only_error(open_store(files.after_kill(), ONE_SEGMENT)).code == "log-damaged"
+        assert files.content(FIRST_LOG) == torn
+
+
+def test_without_a_record_a_whole_log_opens_in_full() -> None:
+    files = FaultyFiles()
+    rounds(files, "a", "b")
+    files.remove(ROOT / RECORD_NAME)
+    _, partition = reopened(files)
+    assert values_from(partition) == ["a", "b"]
+
+
+def test_an_older_record_is_only_a_lower_bound() -> None:
+    files = FaultyFiles()
+    store, partition = new_partition(files)
+    older = files.content(ROOT / RECORD_NAME)
+    for value in "abc":
+        append_at(partition, batch(value))
+        flush(store)
+    files.put(ROOT / RECORD_NAME, content=older)
+    _, partition = reopened(files)
+    assert values_from(partition) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_l2_l5_a_log_shorter_than_its_record_is_reported_and_offsets_go_on_after_it(is_clean: bool) -> None:
+    files = FaultyFiles()
+    store = rounds(files, "a", "b", "c", "d")
+    if is_clean:
+        store.close()
+    files.put(FIRST_LOG, content=files.content(FIRST_LOG)[: len(batch("a"))])
+    end = 4 if is_clean else 3
+    store, partition = reopened(files)
+    (loss,) = store.losses
+    assert isinstance(loss, DataLossError)
+    assert f"usage-0 has lost the records 1 to {end} (exclusive)" in str(loss)
+    assert append_at(partition, batch("e")) == end
+    flush(store)
+    assert values_from(partition, offset=end) == ["e"]
+    store, partition = reopened(files)
+    assert [error.code for error in store.losses] == ["records-lost"]
+    assert partition.end == end + 1
+
+
+def test_l5_a_log_without_its_folder_is_reported_and_its_offsets_are_not_given_again() -> None:
+    files = FaultyFiles()
+    rounds(files, "a", "b", "c").close()
+    for name in files.names(FOLDER):
+        files.remove(FOLDER / name)
+    files.remove_folder(FOLDER)
+    store = open_store(files.after_kill())
+    assert [str(loss.fields["end"]) for loss in store.losses] == ["3"]
+    assert append_at(store.create(NAME, topic_id=TOPIC_ID), batch("d")) == 3
+
+
+def test_l5_a_missing_segment_is_reported_and_the_others_are_read() -> None:
+    files = FaultyFiles()
+    values = [f"{number}".ljust(3_000) for number in range(10)]
+    rounds(files, *values).close()
+    assert logs(files) == [0, 3, 6, 9]
+    files.remove(FOLDER / f"{3:020}.log")
+    store, partition = reopened(files)
+    assert [(loss.fields["start"], loss.fields["end"]) for loss in store.losses] == [(3, 6)]
+    assert values_from(partition, offset=6) == values[6:]
+    assert partition.end == 10
+
+
+def test_another_partition_of_the_same_name_is_not_held_against_the_record() -> None:
+    files = FaultyFiles()
+    store, partition = new_partition(files)
+    append_at(partition, batch("a"))
+    flush(store)
+    older = files.content(ROOT / RECORD_NAME)
+    store.delete(NAME)
+    partition = store.create(NAME, topic_id=bytes(16))
+    append_at(partition, batch("b"))
+    flush(store)
+    files.put(ROOT / RECORD_NAME, content=older)
+    store, partition = reopened(files)
+    assert not store.losses
+    assert values_from(partition) == ["b"]
+
+
+INDEXES = [f"{base:020}{suffix}" for base in (0, 27) for suffix in (".index", ".timeindex")]
+OTHERS = [f"{54:020}.index", f"{54:020}.timeindex", f"{60:020}.snapshot", f"{54:020}.snapshot"]
+STATE = ["leader-epoch-checkpoint", "partition.metadata"]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("change", ["missing", "empty", "zeros", "odd", "older"])
+@pytest.mark.parametrize("name", [*INDEXES, *OTHERS, *STATE])
+def test_l1_l3_every_file_but_the_log_may_be_lost(name: str, change: str, is_clean: bool) -> None:
+    files = FaultyFiles()
+    store, partition = new_partition(files)
+    for number in range(60):
+        append_at(partition, batch(f"v{number}".ljust(300), at=1_000 * number, producer=5, sequence=number))
+        flush(store)
+    store.close()
+    _change(files, FOLDER / name, change)
+    if not is_clean:
+        files.remove(ROOT / ".kafka_cleanshutdown")
+    store, partition = reopened(files)
+    assert not store.losses
+    assert partition.topic_id == TOPIC_ID
+    assert [value.strip() for value in values_from(partition)] == [f"v{number}" for number in range(60)]
+    for number in range(60):
+        search = partition.find_by_time(1_000 * number)  # type: ignore[arg-type]
+        assert search is not None
+        assert search.run() == (hit := search.run())
+        assert hit is not None
+        assert hit.offset == number
+    repeat = batch("v58".ljust(300), at=58_000, producer=5, sequence=58)
+    assert append(partition, repeat) == Duplicate(Offset(58), Offset(59))
+
+
+def _change(files: FaultyFiles, path: Path, change: str) -> None:
+    content = files.content(path)
+    changed = {"empty": b"", "zeros": bytes(len(content)), "odd": content + b"?", "older": content[: len(content) // 2]}
+    if change == "missing":
+        files.remove(path)
+    else:
+        entry = 12 if path.suffix == ".timeindex" else 8
+        older = content[: len(content) // 2 // entry * entry]
+        files.put(path, content=older if change == "older" and "index" in path.suffix else changed[change])
+
+
+def test_a_second_broker_is_refused() -> None:
+    files = FaultyFiles()
+    new_partition(files)
+    with pytest.raises(CallerError, match="/data is in use by process"):
+        open_store(files)
+
+
+def test_a_partition_whose_topic_id_nobody_knows_is_quarantined() -> None:
+    files = FaultyFiles()
+    rounds(files, "a").close()
+    files.remove(FOLDER / "partition.metadata")
+    files.remove(ROOT / RECORD_NAME)
+    assert "the topic id is lost" in str(only_error(open_store(files.after_kill())))
