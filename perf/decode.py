@@ -82,17 +82,18 @@ def by_duckdb(text: pa.Table) -> Callable[[], pa.Table]:
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("raw", text)
     query = f"SELECT unnest(json_transform(value, '{DUCKDB_SHAPE}')) FROM raw"
-    return lambda: connection.execute(query).to_arrow_table()
+    return lambda: connection.sql(query).to_arrow_table()
 
 
 def by_spark(text: pa.Table) -> tuple[Callable[[], pa.Table], Callable[[], float]]:
     """Spark's answer, and its time to read without handing the answer to anybody."""
     from pyspark.sql import SparkSession
-    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+    from pyspark.sql import functions as F
 
     spark = (
         SparkSession.builder.master("local[1]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.ansi.enabled", "true")
         .getOrCreate()

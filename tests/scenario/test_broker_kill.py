@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from penstock.testing.broker import BrokerProcess, start_broker
+from penstock.testing.broker import start_broker
 from penstock.testing.history import EndSeen, Operation, Read, Written, find_anomalies
 
 KILLS = 10
@@ -100,18 +100,20 @@ def read_all(address: str, *, auditor: str) -> list[Operation]:
 
 def test_l1_l2_l3_ten_kills_lose_move_and_double_nothing(tmp_path: Path) -> None:
     chance = random.Random(SEED)
-    broker: BrokerProcess = start_broker(tmp_path, options=["--default-partitions", str(PARTITIONS)])
-    drill = Drill(broker.address)
+    options = ["--default-partitions", str(PARTITIONS)]
+    with start_broker(tmp_path, options=options) as broker:
+        port = broker.port
+        drill = Drill(broker.address)
+        drill.send_until(chance.randint(200, 3000))
     for kill in range(KILLS):
-        drill.send_until(drill.acknowledged + chance.randint(200, 3000))
-        broker.kill()
         drill.follow(timeout=chance.random() / 20)
-        broker = start_broker(tmp_path, port=broker.port)
-        drill.history += read_all(broker.address, auditor=f"auditor {kill}")
-    drill.send_until(drill.acknowledged + 500)
-    drill.finish()
-    drill.history += read_all(broker.address, auditor="last auditor")
-    assert broker.stop() == 0
+        with start_broker(tmp_path, port=port, options=options) as broker:
+            drill.history += read_all(broker.address, auditor=f"auditor {kill}")
+            drill.send_until(drill.acknowledged + chance.randint(200, 3000))
+            if kill == KILLS - 1:
+                drill.finish()
+                drill.history += read_all(broker.address, auditor="last auditor")
+                assert broker.stop() == 0
 
     assert drill.acknowledged == drill.sent, f"seed {SEED}"
     assert find_anomalies(drill.history) == {}, f"seed {SEED}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -23,9 +24,10 @@ def plan(
     from penstock.pipeline.session import open_session
 
     settings = read_settings()
-    pipeline = load_pipeline(file)
+    start_spark = partial(open_session, file.stem, home=settings.home, cores=1)
+    pipeline = load_pipeline(file, start_spark=start_spark)
     say(f"pipeline {pipeline.name}: starting Spark to check its functions")
-    spark = open_session(pipeline.name, home=settings.home, cores=1)
+    spark = start_spark()
     try:
         emit(describe(bind(pipeline, spark=spark, file=file)), output=output)
     finally:

@@ -247,9 +247,6 @@ ROWS: dict[str, Row] = {
         "{path} is in use by process {process}",
         "stop that broker, or name another folder with --data",
     ),
-    "data-folder-unreadable": Row(
-        CorruptError, "{path} cannot be read: {reason}", "put back the file from a copy, or name another folder"
-    ),
     "log-damaged": Row(
         CorruptError,
         "{partition} is damaged in {file} at byte {position}: {reason}",

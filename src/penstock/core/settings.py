@@ -74,7 +74,7 @@ class Settings(BaseSettings):
     )
     max_connections: int = Field(1000, ge=1, description="open connections at which the broker refuses the next")
 
-    batch_records_max: int = Field(400_000, ge=1, description="the most records that one micro-batch takes")
+    batch_records_max: int = Field(100_000, ge=1, description="the most records that one micro-batch takes")
     set_aside_max: int = Field(
         100, ge=0, description="the most records of a batch that are rejected because a function raised on them"
     )

@@ -1,7 +1,8 @@
 """The drill: kill a part with -9, leave it dead for a moment, start it again, wait until the view is fresh again.
 
-A state machine: `handle` takes the time and what is seen, and answers with what to do. The parts are taken one after the
-other, each no sooner than `PAUSE_S` after the one before is over.
+A state machine: `handle` takes the time and what is seen, and answers with what to do. The parts are taken one after
+the other, each no sooner than `PAUSE_S` after the one before is over and
+while the view is fresh.
 A part that does not stay up (its port was taken meanwhile) is started again, `STARTS_MAX` times in all.
 Worst case: a part is not fresh again within `PATIENCE_S`; then the drill fails, naming it.
 """
@@ -13,16 +14,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.core.errors import RetryError, fail
-from penstock.demo.freshness import Window
+from penstock.demo.freshness import FRESH_S, Window
 
 PartName = Literal["broker", "pipeline"]
 
 DOWN_S = 2.0
 PAUSE_S = 3.0
-PATIENCE_S = 60.0
+CATCH_UP_S = 20.0
+"""How long a view that is behind may take to catch up before the next part is killed all the same."""
+PATIENCE_S = 90.0
 RESTART_S = 2.0
 STARTS_MAX = 5
-FRESH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,8 @@ class Drill:
 
     def _begin(self, outage: Outage, now: float, seen: Seen) -> list[Action]:
         ends = [before.fresh + PAUSE_S for before in self.outages if before.fresh is not None]
-        if now < max([outage.due, *ends]):
+        due = max([outage.due, *ends])
+        if now < due or (seen.behind_s > FRESH_S and now < due + CATCH_UP_S):
             return []
         # A slow machine is never a second behind: fresh means as fresh as it was.
         outage.fresh_s = max(FRESH_S, 2 * seen.behind_s)

@@ -2,8 +2,8 @@
 
 A sample is a message with the time at which it should have been sent, so a producer that is held up shows as age and
 never as silence. It is fresh once the cut of the ledger, which commits with the view, lies behind its offset.
-Limits: a time is the end of the look that saw the cut, so an age is too large by up to one look (`RESOLUTION_MS`), never
-too small. All samples of a run are kept: 16 bytes and an object each.
+Limits: a time is the end of the look that saw the cut, so an age is too large by up to one look (`RESOLUTION_MS` and
+the answer of the database), never too small. All samples of a run are kept, about 100 bytes each.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from penstock.core.units import Offset, PartitionId
 
 RESOLUTION_MS = 5
 SAMPLES_PER_S_MAX = 250
+FRESH_S = 1.0
+"""The view is fresh where no request has waited longer for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +126,11 @@ class Freshness:
     def spread(self, *, outside: Sequence[Window] = (), since: float = float("-inf")) -> Spread | None:
         """Of the samples covered `since` then, without those that meet a window; None where there are none."""
         with self._lock:
-            chosen = [sample for sample in reversed_until(self._samples, since=since)]
+            chosen = list(_from_newest(self._samples, since=since))
         return spread_of(sample.age for sample in chosen if not any(sample.meets(window) for window in outside))
 
 
-def reversed_until(samples: Sequence[Sample], *, since: float) -> Iterable[Sample]:
+def _from_newest(samples: Sequence[Sample], *, since: float) -> Iterable[Sample]:
     """Samples from the newest back to the first that was covered before `since`."""
     for sample in reversed(samples):
         if sample.covered < since:
@@ -145,5 +147,5 @@ def spread_of(ages: Iterable[float]) -> Spread | None:
     ordered = sorted(ages)
     if not ordered:
         return None
-    p50, p99 = (ordered[ceil(share * len(ordered)) - 1] for share in (0.50, 0.99))
-    return Spread(*(round(age * 1_000, 1) for age in (p50, p99, ordered[-1])), samples=len(ordered))
+    p50, p99, most = (round(ordered[ceil(share * len(ordered)) - 1] * 1_000, 1) for share in (0.50, 0.99, 1.0))
+    return Spread(p50, p99, most, len(ordered))

@@ -1,7 +1,7 @@
 """The process that ends the demo's parts when the demo itself is killed.
 
-The demo writes the sessions of its parts as lines, `+17` for a part that lives and `-17` for one that has ended. The pipe
-closes however the demo ends; what is still listed then gets SIGTERM, and SIGKILL after `GRACE_S`.
+The demo writes the sessions of its parts as lines, `+17` for a part that lives and `-17` for one that has ended. The
+pipe closes however the demo ends; what is still listed then gets SIGTERM, and SIGKILL after `GRACE_S`.
 """
 
 from __future__ import annotations

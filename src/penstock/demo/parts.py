@@ -1,7 +1,8 @@
 """The demo's parts as processes: start, kill with -9, stop, and notice one that ended by itself.
 
 Each part is a command of `penstock` in a session of its own, so Ctrl-C in a terminal reaches the demo alone, which then
-stops its parts in order. What a part prints and says goes to two files in the home. When the demo is killed its guard ends them.
+stops its parts in order. What a part prints goes to one file in the home, what it says to another. When the demo is
+killed its guard ends them.
 Worst case: a part that does not stop within `STOP_S` of SIGTERM is killed; every part is made to survive that.
 """
 
@@ -161,5 +162,7 @@ def _read_from(path: Path, position: int) -> str:
 def _last_words(printed: str) -> str:
     """Its own error line where it has one, else its last line."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    said = next((line for line in reversed(lines) if line.startswith("error: ")), lines[-1] if lines else "nothing said")
+    said = next(
+        (line for line in reversed(lines) if line.startswith("error: ")), lines[-1] if lines else "nothing said"
+    )
     return said.removeprefix("error: ")[:_QUOTED_MAX]

@@ -8,29 +8,20 @@ from pathlib import Path
 
 from penstock.demo.drill import Outage
 from penstock.demo.freshness import RESOLUTION_MS, Spread
-from penstock.demo.screen import clock_time, milliseconds, per_second
+from penstock.demo.proof import Proof
+from penstock.demo.screen import milliseconds, outage_line, per_second
 
 SHOWN_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Records a second: asked for, sent, and applied in the view, over the seconds from the first send to the last commit."""
+    """Records a second: asked for, sent, and applied; `seconds` are those from the first send to the last commit."""
 
     asked: int
     sent: float
     applied: float
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """What `penstock views verify` answered."""
-
-    differences: int
-    found: Sequence[object]
-    views: int
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +121,7 @@ class Result:
         return "p50 {}, p99 {}, at most {}".format(*shown)
 
     def _drill_lines(self) -> list[str]:
-        return [
-            f"{o.part} killed with -9 at {clock_time(o.killed - self.begun)}, fresh again after {o.fresh - o.killed:.1f} s"
-            for o in self.outages
-            if o.killed is not None and o.fresh is not None
-        ]
+        return [outage_line(outage, now=self.begun, begun=self.begun) for outage in self.outages]
 
     def _verdict(self) -> str:
         if self.holds:

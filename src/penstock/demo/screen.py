@@ -25,6 +25,7 @@ from penstock.demo.freshness import Spread
 LINE_EVERY_S = 5.0
 ACCOUNTS_SHOWN = 6
 _WIDTH_MAX = 100
+_OUTCOMES_IN_A_LINE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +136,19 @@ class LiveScreen:
         self._shown = shown
         self._draw()
 
+    @property
+    def state(self) -> tuple[Shown | None, list[Stage]]:
+        """What is drawn now."""
+        return self._shown, list(self._stages.values())
+
     def _draw(self) -> None:
-        self._live.update(screen(self._shown, stages=list(self._stages.values())), refresh=True)
+        shown, stages = self.state
+        width = min(_WIDTH_MAX, self._live.console.width)
+        self._live.update(screen(shown, stages=stages, width=width), refresh=True)
 
 
-def screen(shown: Shown | None, *, stages: Sequence[Stage]) -> RenderableType:
+def screen(shown: Shown | None, *, stages: Sequence[Stage], width: int) -> RenderableType:
     """The whole picture: heading, traffic, balance, accounts, drill, and what is waited for."""
-    width = min(_WIDTH_MAX, Console(stderr=True).width)
     lines: list[RenderableType] = [_heading(shown, width=width)]
     if shown is not None:
         lines += [_traffic_table(shown), Text(), balance_text(shown.outcomes), Text(), _accounts_table(shown)]
@@ -173,7 +180,7 @@ def _behind_text(seconds: float) -> Text:
 
 
 def balance_text(outcomes: Mapping[str, int] | None) -> Text:
-    """The balance in two lines, with a mark that says whether it holds."""
+    """The balance in three lines that fit a narrow screen, with a word that says whether it holds."""
     if outcomes is None:
         return Text("nothing committed yet\n", style="dim")
     parts = {name: count for name, count in outcomes.items() if name != "read"}
@@ -182,7 +189,7 @@ def balance_text(outcomes: Mapping[str, int] | None) -> Text:
     text += Text("  balanced" if holds else "  NOT BALANCED", style="green" if holds else "bold red")
     text.append("\n  = ", style="dim")
     for index, (name, count) in enumerate(parts.items()):
-        text.append(" + " if index else "", style="dim")
+        text.append("\n  + " if index == _OUTCOMES_IN_A_LINE else " + " if index else "", style="dim")
         text.append(f"{name} ", style="dim").append(f"{count:,}")
     return text
 
@@ -228,7 +235,9 @@ def stage_line(stage: Stage) -> str:
     >>> stage_line(Stage("starting Spark", 3.24)), stage_line(Stage("starting Spark", 7.0, is_done=True))
     ('starting Spark ... 3 s', 'starting Spark: done in 7.0 s')
     """
-    return f"{stage.what}: done in {stage.seconds:.1f} s" if stage.is_done else f"{stage.what} ... {stage.seconds:.0f} s"
+    return (
+        f"{stage.what}: done in {stage.seconds:.1f} s" if stage.is_done else f"{stage.what} ... {stage.seconds:.0f} s"
+    )
 
 
 def traffic_line(shown: Shown) -> str:

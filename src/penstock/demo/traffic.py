@@ -113,6 +113,10 @@ class Traffic:
         self._run = run
         self._recent: deque[Request] = deque(maxlen=REMEMBERED)
 
+    @property
+    def remembered(self) -> int:
+        return len(self._recent)
+
     def message(self, number: int, *, now_us: int) -> Message:
         draws = _Draws(f"{self._seed}:{self._run}:{number}")
         kind = _kind(draws.below(1_000), has_earlier=bool(self._recent))
@@ -120,7 +124,7 @@ class Traffic:
             return self._again(kind, draws=draws)
         request = self._request(number, kind=kind, now_us=now_us, draws=draws)
         if kind is Kind.UNREADABLE:
-            return Message(kind, request.account.encode(), _spoil(request, way=draws.below(len(_WAYS))))
+            return Message(kind, request.account.encode(), _WAYS[draws.below(len(_WAYS))](request))
         self._recent.append(request)
         return Message(kind, request.account.encode(), request.as_json())
 
@@ -183,8 +187,9 @@ _WAYS: tuple[Callable[[Request], bytes | None], ...] = (
 """Ways in which a message cannot be read: by JSON, by the schema, or for want of an identity or a time."""
 
 
-def _spoil(request: Request, *, way: int) -> bytes | None:
-    return _WAYS[way](request)
+def spoilt(request: Request) -> list[bytes | None]:
+    """The request in every way in which it cannot be read."""
+    return [way(request) for way in _WAYS]
 
 
 def spell_units(units: int) -> str:

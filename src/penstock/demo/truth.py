@@ -115,7 +115,9 @@ class Truth:
             *found,
             *_number_differences("outcome", self.outcomes(), {name: outcomes[name] for name in OUTCOMES}),
             *_number_differences("requests of", requests, {n: int(str(row["requests"])) for n, row in billed.items()}),
-            *_number_differences("millionths of", units, {n: read_units(str(r["quantity"])) for n, r in billed.items()}),
+            *_number_differences(
+                "millionths of", units, {n: read_units(str(r["quantity"])) for n, r in billed.items()}
+            ),
         ]
 
 

@@ -55,8 +55,11 @@ class Watch:
 
     def covers(self, ends: Mapping[PartitionId, Offset]) -> bool:
         """Whether the view holds everything before those offsets."""
-        seen = self.ends
-        return all(seen.get(partition, 0) >= end for partition, end in ends.items())
+        return self.missing(ends) == 0
+
+    def missing(self, ends: Mapping[PartitionId, Offset]) -> int:
+        """How many records before those offsets the view does not hold."""
+        return sum(max(0, end - self.ends.get(partition, 0)) for partition, end in ends.items())
 
     def check(self) -> None:
         """Raise what ended the thread early."""

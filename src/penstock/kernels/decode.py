@@ -15,7 +15,7 @@ The rules, which the verifier follows with code of its own:
   `YYYY-MM-DD`.
 
 Limit: the text of one string column of one call stays below 2 GiB. Worst case: a key with an escape sends its record
-through plain Python, at about 20 us and as many more per kilobyte.
+through plain Python, at 10 us and more; a megabyte that is nothing but keys takes 0.2 s there.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ def hash_rows(rows: pa.RecordBatch | pa.Table, names: Sequence[str], *, key: byt
     for first in range(0, len(arrays), 64):
         _take_words(state, _null_bits(valid[first : first + 64], rows.num_rows), np.ones(rows.num_rows, np.bool_), 1)
     for array, present in zip(arrays, valid, strict=True):
-        if pa.types.is_string(array.type):
-            _take_text(state, *_text(array), present)
+        if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+            _take_text(state, *_text(array.cast(pa.string())), present)
         else:
             words = _words(array)
             _take_words(state, words, present, 2 if pa.types.is_decimal(array.type) else 1)
@@ -54,13 +54,16 @@ def hash_rows(rows: pa.RecordBatch | pa.Table, names: Sequence[str], *, key: byt
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), rows.num_rows, [None, pa.py_buffer(out)])
 
 
-def hash_words(hashes: pa.FixedSizeBinaryArray) -> Words:
-    """The hashes as a row of two words each, as `intake.decide` takes them; of a null, what lies under it."""
-    count = len(hashes)
-    if count == 0:
+def hash_words(hashes: pa.Array | pa.ChunkedArray) -> Words:
+    """The hashes as rows of two words, as `intake.decide` takes them; under a null lies anything.
+
+    Spark hands a column of hashes back as plain binary, which is taken as well.
+    """
+    array = _one_array(hashes).cast(pa.binary(16))
+    if len(array) == 0:
         return np.zeros((0, 2), np.uint64)
-    words = np.frombuffer(hashes.buffers()[1], np.uint64, count=2 * count, offset=16 * hashes.offset)
-    return words.reshape(count, 2)
+    words = np.frombuffer(array.buffers()[1], np.uint64, count=2 * len(array), offset=16 * array.offset)
+    return words.reshape(len(array), 2)
 
 
 def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -96,9 +99,9 @@ def _words(array: pa.Array) -> Words:
 
 
 def _text(array: pa.Array) -> tuple[npt.NDArray[np.int32], Bytes]:
-    _valid, offsets, data = array.buffers()
     if len(array) == 0:
         return np.zeros(1, np.int32), np.zeros(0, np.uint8)
+    _valid, offsets, data = array.buffers()
     starts = np.frombuffer(offsets, np.int32, count=len(array) + 1, offset=4 * array.offset)
     return starts, np.frombuffer(data if data is not None else b"", np.uint8)
 

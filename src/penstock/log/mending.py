@@ -38,7 +38,7 @@ class Mending:
             if name.endswith(_ASIDE):
                 self.files.remove(self.folder / name)
         for offset in offsets_in_names(self.files, self.folder, _SWAP_NAME):
-            self._finish_swap(offset)
+            self._finish_swap(offset, start=None)
 
     def mend(self) -> None:
         """Check what stands past the durable offset, cut a torn end, copy the rest."""
@@ -67,7 +67,7 @@ class Mending:
             if doubted.position > start:
                 self._copy_aside(file, log_path(self.folder, first), start=start, end=doubted.position)
         if doubted.position > start:
-            self._finish_swap(first)
+            self._finish_swap(first, start=start)
         else:
             self._cut(base, start)
 
@@ -75,6 +75,10 @@ class Mending:
         walk = Walk(file, position=0, end=file.size(), expected=base, check_crc=False)
         walk.go_to(offset)
         return walk
+
+    def _position_of(self, base: Offset, offset: Offset) -> int:
+        with opened(self.files, log_path(self.folder, base)) as file:
+            return self._walk_to(file, base, offset).position
 
     def _check_torn(self, file: File, path: Path, walk: Walk, later: list[Offset]) -> None:
         """Raise unless what stopped the walk can be the torn end of the log."""
@@ -97,13 +101,14 @@ class Mending:
         self.files.rename(cleaned, target=path.with_name(path.name + ".swap"))
         self.files.sync_folder(self.folder)
 
-    def _finish_swap(self, offset: Offset) -> None:
-        """Cut the segment before at `offset`, then give the swap its name; may be done any number of times."""
+    def _finish_swap(self, offset: Offset, *, start: int | None) -> None:
+        """Cut the segment before at `offset`, then give the swap its name; may be done any number of times.
+
+        `start` is the byte to cut at where it is known: zero where the swap replaces a whole segment.
+        """
         before = [base for base in offsets_in_names(self.files, self.folder, LOG_NAME) if base < offset]
-        if before:
-            with opened(self.files, log_path(self.folder, before[-1])) as file:
-                position = self._walk_to(file, before[-1], offset).position
-            self._cut(before[-1], position)
+        if before and start != 0:
+            self._cut(before[-1], start if start else self._position_of(before[-1], offset))
         path = log_path(self.folder, offset)
         self.files.rename(path.with_name(path.name + ".swap"), target=path)
         self._remove_indexes(path)

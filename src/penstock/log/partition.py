@@ -17,6 +17,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from penstock.core.errors import DataLossError, PenstockError, fail
 from penstock.core.files import Buffer, Files
@@ -57,8 +58,7 @@ class Refused:
     error: PenstockError
 
 
-@dataclass(frozen=True, slots=True)
-class _Queued:
+class _Queued(NamedTuple):
     """An appended batch that is not durable yet, and how to take it back."""
 
     header: BatchHeader
@@ -112,7 +112,7 @@ class Partition:
         self._segments = list(contents.segments)
         self._epochs = contents.epochs
         self._setup = contents.setup
-        self._end = self._high_watermark = contents.end
+        self._end = self._high_watermark = self._opened_at = contents.end
         self._max_timestamp_ms = max(segment.max_timestamp_ms for segment in self._segments)
         self._queue: list[_Queued] = []
         self._seals: dict[Segment, Seal] = {}
@@ -141,6 +141,11 @@ class Partition:
     def has_work(self) -> bool:
         """Whether a round has something to write here."""
         return bool(self._queue or self._setup)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was appended since the partition was opened."""
+        return self._end == self._opened_at
 
     @property
     def is_set_up(self) -> bool:

@@ -21,7 +21,7 @@ L5   Nothing before `durable` is ever cut.
 Limits: rot in what was written after the last record cannot be told from a torn write if nothing valid follows. A
 disk that keeps a later unsynced write and loses an earlier one leaves what counts as damage. A time index that was
 put back from an older copy is believed if it agrees with the end of its log.
-Worst case: the headers of the last segment are walked three times, 0.4 million batches a second.
+Worst case: the headers of the last segment are walked twice, some 0.4 million batches a second.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ Limits: 2^31 - 1 offsets and bytes in one segment, as Kafka's indexes count in 3
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from penstock.core.files import File, Files, opened
 from penstock.core.units import Offset, TimestampMs
@@ -36,9 +36,8 @@ def log_path(folder: Path, base: Offset) -> Path:
     return folder / f"{base:020}.log"
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """How far a segment had grown."""
+class Mark(NamedTuple):
+    """How far a segment had grown. A tuple, because one is made for every batch."""
 
     size: int
     since_entry: int
@@ -115,9 +114,9 @@ class Segment:
         entry, time = offsets.last(), times.last()
         self.offsets, self.times = offsets, times
         self.size = entry.value if entry else 0
-        if entry and time:
-            self.max_timestamp_ms = TimestampMs(time.key)
-            self.max_timestamp_offset = Offset(self.base + time.value)
+        self._since_entry = 0
+        self.max_timestamp_ms = TimestampMs(time.key) if time else NO_TIMESTAMP
+        self.max_timestamp_offset = Offset(self.base + time.value) if time else self.base
 
     def position_near(self, files: Files, log: File, offset: Offset) -> int:
         """A batch starts at this byte of the log, and it holds the offset or comes before it."""

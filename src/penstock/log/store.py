@@ -270,8 +270,9 @@ class Store:
             self._release()
 
     def _seal(self, partition: Partition) -> None:
+        """A partition that stopped clean before and has not grown since has its files already."""
         segment, seal = partition.closing_seal()
-        if segment.size:
+        if segment.size and not (self.was_clean and partition.is_untouched):
             seal_files(self._files, segment.path, seal=seal)
 
     def _release(self) -> None:

@@ -5,23 +5,27 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.core.errors import CallerError, PenstockError, fail
 from penstock.pipeline.declare import Pipeline
 
 
-def load_pipeline(path: Path) -> Pipeline:
-    """Run the file as a module of its own name; its folder may be imported from, as Python does for a script."""
+def load_pipeline(path: Path, *, start_spark: Callable[[], object] | None = None) -> Pipeline:
+    """Run the file as a module of its own name; its folder may be imported from, as Python does for a script.
+
+    Spark is started for the few files that need it to be read at all: `@F.udf("string")` asks it what a string is.
+    """
     if not path.is_file():
         raise fail(CallerError, "pipeline-file-missing", path=path)
-    found = [value for value in _run(path).values() if isinstance(value, Pipeline)]
+    found = [value for value in _run(path, start_spark=start_spark).values() if isinstance(value, Pipeline)]
     if len(found) != 1:
         raise fail(CallerError, "pipeline-not-one", path=path, count=len(found))
     return found[0]
 
 
-def _run(path: Path) -> dict[str, object]:
+def _run(path: Path, *, start_spark: Callable[[], object] | None) -> dict[str, object]:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise fail(CallerError, "pipeline-file-missing", path=path)
@@ -34,6 +38,9 @@ def _run(path: Path) -> dict[str, object]:
     except PenstockError:
         raise
     except Exception as error:
+        if start_spark is not None and "[SESSION_OR_CONTEXT_NOT_EXISTS]" in str(error):
+            start_spark()
+            return _run(path, start_spark=None)
         raise fail(CallerError, "pipeline-file-broken", path=path, reason=_last_line(error, path)) from error
     finally:
         sys.path.pop(0)

@@ -8,13 +8,13 @@ The batch's path never waits for this: it runs in a thread of its own, with a da
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from confluent_kafka import KafkaException, Producer
 
 from penstock.core.clock import Clock
-from penstock.core.errors import RetryError, fail
+from penstock.core.errors import PenstockError, RetryError, fail
 from penstock.core.units import Offset
 from penstock.core.values import OffsetRange
 from penstock.pipeline.intake import Refusal
@@ -62,13 +62,22 @@ def _runs(offsets: Iterable[Offset]) -> Iterator[tuple[Offset, Offset]]:
 class Publisher:
     """Empties the outbox whenever it is nudged, and once more when it is closed."""
 
-    def __init__(self, database: Database, registered: Registered, *, bootstrap: str, clock: Clock):
+    def __init__(
+        self,
+        database: Database,
+        registered: Registered,
+        *,
+        bootstrap: str,
+        clock: Clock,
+        say: Callable[[str], None],
+    ) -> None:
         self._database = database
         self._registered = registered
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0, "linger.ms": 2}
         )
         self._clock = clock
+        self._say = say
         self._nudged = threading.Event()
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
@@ -92,7 +101,9 @@ class Publisher:
             try:
                 while self._publish_some():
                     pass
-            except RetryError:
+            except PenstockError as error:
+                # Nothing is lost: what was not published stands in the database, and is sent again.
+                self._say(f"pipeline {self._registered.name}: {error.message}; {error.next_step}")
                 if not self._is_closing:
                     self._clock.sleep(_RETRY_S)
                     self._nudged.set()

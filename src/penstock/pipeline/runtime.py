@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -38,12 +39,13 @@ def run(
     watch: Callable[[Progress], None],
 ) -> None:
     """Run a pipeline file until it is stopped, or with `once` until everything readable at the start is committed."""
-    pipeline = load_pipeline(file)
+    start_spark = partial(open_session, name or file.stem, home=settings.home, cores=settings.cores)
+    pipeline = load_pipeline(file, start_spark=start_spark)
     if name is not None:
         pipeline.rename(name)
     with database_url(settings) as url:
         say(f"pipeline {pipeline.name}: starting Spark")
-        spark = open_session(pipeline.name, home=settings.home, cores=settings.cores)
+        spark = start_spark()
         try:
             with (
                 driving(
@@ -84,7 +86,7 @@ def driving(
             database, graph.definition, host=platform.node(), pid=os.getpid(), clock=clock, take_over=take_over
         )
         client = stack.enter_context(Client(settings.bootstrap, clock=clock, client_id=f"penstock-{pipeline.name}"))
-        publisher = Publisher(Database(url), registered, bootstrap=settings.bootstrap, clock=clock)
+        publisher = Publisher(Database(url), registered, bootstrap=settings.bootstrap, clock=clock, say=say)
         stack.callback(publisher.close)
         processor = Processor(
             graph=graph,

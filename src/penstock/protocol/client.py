@@ -244,7 +244,7 @@ class Client:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=self._timeout_ms)
 
         def init() -> tuple[ProducerId, ProducerEpoch]:
-            answer = self._ask_controller(Question(request, InitProducerIdResponse))
+            answer = self._ask_anyone(Question(request, InitProducerIdResponse))
             raise_refused(answer.error_code, subject="a producer id")
             return ProducerId(answer.producer_id), ProducerEpoch(answer.producer_epoch)
 

@@ -8,7 +8,7 @@ so that a start pays for nothing it does not use.
     buffers = encode(FetchResponse(session_id=0), version=12)
 
 L7   Malformed input raises `CorruptError` "frame-malformed" before anything is allocated for what it claims.
-Limit: a body must be read to its last byte; what follows the message is malformed too.
+What follows a request in its frame is malformed too; behind a response it is passed over, as all clients do.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _UNENCODABLE = (ValueError, TypeError, AttributeError, struct.error)
 
 
 def decode(kind: type[AnyMessage], *, version: int, buffer: Buffer) -> AnyMessage:
-    """Read the whole of `buffer` as one message of this class."""
+    """Read `buffer` as one message of this class."""
     view = memoryview(buffer)
     try:
         message, end = (_DECODERS.get((kind, version)) or _make_decoder(kind, version))(view, 0)
     except _MALFORMED as error:
         raise _malformed(kind, version, str(error)) from error
-    if end != len(view):
+    if end != len(view) and kind.IS_REQUEST:
         raise _malformed(kind, version, f"{len(view) - end} bytes follow it")
     return cast("AnyMessage", message)
 

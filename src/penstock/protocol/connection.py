@@ -141,14 +141,12 @@ class _Connection:
         return frames[0]
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
-        """A broker that does not know our version of this question says so in version 0 of the answer."""
+        """A broker that does not know our version of this question is asked in version 0, which every broker knows."""
         version = VERSIONS[ApiKey.API_VERSIONS].last
         question = ApiVersionsRequest(_SOFTWARE_NAME, _SOFTWARE_VERSION)
         body = self._send(question, version=version)
         if body[:2] == KafkaError.UNSUPPORTED_VERSION.to_bytes(2):
-            refused = decode(ApiVersionsResponse, version=0, buffer=body)
-            offered = [row.max_version for row in refused.api_keys if row.api_key == ApiKey.API_VERSIONS]
-            version = min(version - 1, *offered) if offered else 0
+            version = 0
             body = self._send(question, version=version)
         answer = decode(ApiVersionsResponse, version=version, buffer=body)
         if answer.error_code:

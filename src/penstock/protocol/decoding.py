@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from penstock.protocol.schema import FIXED, Field
+from penstock.protocol.schema import FIXED, PACKED, Field
 from penstock.protocol.source import FunctionSource, default_source
 
 _Reader = Callable[[Field, str], str]
@@ -91,7 +91,7 @@ class DecoderSource(FunctionSource):
         size = self._element_bytes_min(field)
         self.line(f"if {length} > (e - p) // {size}: raise ValueError('{field.name} passes the end')")
         variable = self.variable()
-        if field.type in FIXED:
+        if field.type in PACKED:
             self.line(
                 f"{variable} = list(unpack_from(f'>{{{length}}}{FIXED[field.type]}', b, p)); p += {size} * {length}"
             )

@@ -8,7 +8,7 @@ those with their default are left out.
 from __future__ import annotations
 
 from penstock.core.invariant import invariant
-from penstock.protocol.schema import FIXED, Field
+from penstock.protocol.schema import FIXED, PACKED, Field
 from penstock.protocol.source import FunctionSource, default_source
 
 
@@ -75,7 +75,7 @@ class EncoderSource(FunctionSource):
 
     def _list(self, field: Field, value: str) -> None:
         self._length(field, f"len({value})")
-        if field.type in FIXED:
+        if field.type in PACKED:
             self.line(f"out += pack(f'>{{len({value})}}{FIXED[field.type]}', *{value})")
             return
         element = self.variable()
@@ -105,12 +105,20 @@ class EncoderSource(FunctionSource):
         self.line(f"{whole} = out; {number} = 0; {tags} = bytearray()")
         for field in fields:
             invariant(field.type != "records", "records are never tagged", field=field.name)
-            with self.block(f"if {owner}.{field.name} != {default_source(field)}:"):
+            with self.block(f"if {self._differs(field, f'{owner}.{field.name}')}:"):
                 self._tag(field, f"{owner}.{field.name}", tags)
                 self.line(f"{number} += 1")
         self.line(f"out = {whole}")
         self._varint(number)
         self.line(f"out += {tags}")
+
+    def _differs(self, field: Field, value: str) -> str:
+        """The condition that a field has not its default, spelled out for structs: comparing them whole is slow."""
+        default = default_source(field)
+        if field.is_list or not field.is_struct or default == "None":
+            return f"{value} != {default}"
+        inner = self.direction.structs[field.type]
+        return " or ".join(self._differs(field, f"{value}.{field.name}") for field in inner)
 
     def _tag(self, field: Field, value: str, tags: str) -> None:
         self.line("out = bytearray()")

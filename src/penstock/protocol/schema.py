@@ -43,6 +43,9 @@ FIXED = {
 }
 """Types of a fixed width, as `struct` spells them."""
 
+PACKED = frozenset(FIXED) - {"uuid"}
+"""Types of which `struct` reads and writes a whole list at once."""
+
 _VARIABLE = frozenset({"string", "bytes", "records"})
 _ALWAYS = 2**15 - 1
 _LINE = re.compile(

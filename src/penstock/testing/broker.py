@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.server import loop_factory, serve
@@ -83,10 +84,18 @@ class BrokerProcess:
     def port(self) -> int:
         return int(self.address.rpartition(":")[2])
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
     def kill(self) -> None:
-        """End it as a crash would."""
+        """End it as a crash would, if it still runs."""
         self.process.kill()
         self.process.wait(STOP_SECONDS)
+        if self.process.stdout:
+            self.process.stdout.close()
 
     def stop(self) -> int:
         """End it as an operator would; gives its exit status."""

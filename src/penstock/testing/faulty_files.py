@@ -219,7 +219,7 @@ class FaultyFiles:
     # Faults
 
     def begin(self, action: str, path: Path) -> Fault | None:
-        """Count a call. Raises what happens instead of it, or answers what the caller is to do: DROP, or a write's fault."""
+        """Count a call. Raises what happens instead of it; DROP, and what befalls a write, is the caller's to do."""
         self.calls += 1
         self.log.append(f"{action} {path.name}")
         fault = self._faults.get(self.calls)

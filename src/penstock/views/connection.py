@@ -57,7 +57,8 @@ class Database:
 
     def __init__(self, url: str, *, application: str = "penstock") -> None:
         self._url = url
-        self._application = application
+        # The server keeps 63 bytes of ASCII, and the part that is ours alone comes last.
+        self._application = application.encode("ascii", errors="replace").decode()[:50]
         self._session = ""
         self._connection: Connection | None = None
         self.where = describe(url)

@@ -171,7 +171,7 @@ def _enter(connection: Connection, definition: Definition, *, pipeline: int, hos
         id=pipeline,
         definition=definition,
         epoch=epoch,
-        batch=_last_batch(connection, pipeline),
+        batch=read_last_batch(connection, pipeline=pipeline),
         cut=read_cut(connection, pipeline=pipeline),
         hash_key=bytes(hash_key),
         topics={topic.name: _topic(connection, topic.name, pipeline=pipeline) for topic in definition.topics},
@@ -192,7 +192,8 @@ def _refuse_changes(connection: Connection, offered: Definition, *, pipeline: in
         )
 
 
-def _last_batch(connection: Connection, pipeline: int) -> int | None:
+def read_last_batch(connection: Connection, *, pipeline: int) -> int | None:
+    """The number of the last committed batch; None before the first."""
     row = connection.execute("SELECT max(batch) FROM penstock.batches WHERE pipeline = %s", (pipeline,)).fetchone()
     return row[0] if row else None
 

@@ -2,7 +2,7 @@
 
 V3   Rows, cut and outcomes of one answer come from one snapshot: they are of the same commit.
 Answers of `list_views`, `show` and `status` are JSON as it is printed: decimals as strings, times as ISO 8601 in UTC.
-Limit: a view is read whole into memory unless a limit is given.
+Limits: a view is read whole into memory unless a limit is given; a ledger holds about 100 bytes per identity.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Every user holds a shared lock on `users.lock` for as long as it lives, so the k
 ends. One keeper process per home (`views/keeper.py`) runs the server and stops it when it can have that lock alone. A
 user that finds no live server starts a keeper; `start.lock` lets one user at a time do so.
 The server listens on a socket inside its data folder, whose mode is 0700: who may read the files may connect.
-Limit: POSIX, and a local file system for the locks. Worst case: the first start takes about a second, later ones 0.2 s.
+Limits: POSIX, and a local file system for the locks; a child that was forked and runs no program of its own counts as
+a user until it ends. Worst case: the first start takes about a second, later ones 0.2 s.
 """
 
 from __future__ import annotations

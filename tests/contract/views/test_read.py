@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from psycopg import conninfo
 
 from penstock.core.clock import RealClock
 from penstock.core.errors import CallerError, RetryError
@@ -93,10 +94,14 @@ def test_a_reader_sees_one_commit_whole(database: Database, url: str) -> None:
         assert connection.execute(query).fetchone() == (2, 4)
 
 
+def test_a_database_that_does_not_exist_is_refused(url: str) -> None:
+    with Database(conninfo.make_conninfo(url, dbname="nowhere")) as database:
+        with pytest.raises(CallerError, match='database "nowhere" does not exist'):
+            read.status(database)
+
+
 @pytest.mark.skipif(GIVEN_URL is None, reason="the embedded server asks for no password; set PENSTOCK_DATABASE_URL")
 def test_a_wrong_password_is_refused_and_not_shown(url: str) -> None:
-    from psycopg import conninfo
-
     wrong = conninfo.make_conninfo(url, password="not-the-secret")
     with Database(wrong) as database, pytest.raises(CallerError, match="database-refused") as refused:
         read.status(database)

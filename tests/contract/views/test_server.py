@@ -101,6 +101,17 @@ def test_a_server_whose_keeper_was_killed_is_taken_in_by_the_next_user(tmp_path:
     wait_until_nobody_keeps(tmp_path)
 
 
+def test_a_pid_file_that_names_another_process_is_no_obstacle(tmp_path: Path) -> None:
+    with embedded(tmp_path):
+        pid_file = tmp_path / "postgres" / "data" / "postmaster.pid"
+        text = pid_file.read_text()
+    wait_until_nobody_keeps(tmp_path)
+    lines = text.splitlines(keepends=True)
+    pid_file.write_text("".join([f"{os.getpid()}\n", *lines[1:]]))
+    with embedded(tmp_path) as server, psycopg.connect(server.url) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
 def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 

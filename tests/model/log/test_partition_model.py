@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
-from penstock.core.errors import CallerError, CorruptError, PenstockError, RetryError
-from penstock.core.units import TimestampMs
+from penstock.core.errors import CallerError, CorruptError, PenstockError
+from penstock.core.units import Offset, TimestampMs
 from penstock.log.partition import Appended, Duplicate, Refused
 from penstock.testing.faulty_files import Fault, FaultyFiles, PowerCut
 from tests.unit.log.partitions import NAME, append, batch, fetch, new_partition, open_store, records_in, values_from
@@ -57,13 +64,13 @@ class PartitionMachine(RuleBasedStateMachine):
         return batch(*held.values, at=held.at, producer=PRODUCER, sequence=held.sequence)
 
     @rule(sizes=st.lists(SIZES, min_size=1, max_size=3), step=st.integers(-5, 20), idempotent=st.booleans())
-    def append(self, sizes: list[int], step: int, idempotent: bool) -> None:
+    def append(self, sizes: list[int], step: int, *, idempotent: bool) -> None:
         self.clock = max(self.clock + step, 0)
         self.written += 1
         values = tuple(f"{self.written}.{i}".ljust(size, "x") for i, size in enumerate(sizes))
         held = Batch(self.end, values, self.clock, self.next_sequence if idempotent else None)
         answer = append(self.partition, self.data(held))
-        assert answer == Appended(held.base, held.base + len(values))
+        assert answer == Appended(Offset(held.base), Offset(self.end + len(values)))
         self.batches.append(held)
 
     @rule(back=st.integers(1, 7))
@@ -74,7 +81,7 @@ class PartitionMachine(RuleBasedStateMachine):
         held = stored[-back]
         answer = append(self.partition, self.data(held))
         if back <= 5:
-            assert answer == Duplicate(held.base, held.base + len(held.values))
+            assert answer == Duplicate(Offset(held.base), Offset(held.base + len(held.values)))
         else:
             assert isinstance(answer, Refused)
             assert answer.error.row.kind is CallerError
@@ -93,7 +100,7 @@ class PartitionMachine(RuleBasedStateMachine):
             self.acknowledged = self.end
 
     @rule(call=st.integers(1, 9), fault=FAULTS, appended=st.booleans(), seed=st.integers(0, 99))
-    def flush_with_fault(self, call: int, fault: Fault, appended: bool, seed: int) -> None:
+    def flush_with_fault(self, call: int, fault: Fault, *, appended: bool, seed: int) -> None:
         round_ = self.store.take_round()
         if round_ is None:
             return
@@ -107,7 +114,7 @@ class PartitionMachine(RuleBasedStateMachine):
         finally:
             self.files.clear_faults()
         if appended:
-            self.append([1], 1, False)
+            self.append([1], 1, idempotent=False)
         if self.store.settle(round_).refused:
             self.forget_from(self.acknowledged)
         else:
@@ -127,10 +134,8 @@ class PartitionMachine(RuleBasedStateMachine):
         """The second time while the log is being recovered."""
         self.files = self.files.after_kill() if seed % 3 else self.files.after_power_cut(seed=seed)
         self.files.fault_at(self.files.calls + call, fault=fault)
-        try:
+        with suppress(PowerCut, PenstockError):
             open_store(self.files)
-        except (PowerCut, PenstockError):
-            pass
         self.crash(seed)
 
     @rule()

@@ -144,3 +144,14 @@ def test_hashes_become_words_and_slices_keep_their_place() -> None:
     assert [bytes(row.tobytes()) for row in words] == hashes.to_pylist()
     assert np.array_equal(hash_words(hashes.slice(1)), words[1:])
     assert hash_words(hashes.slice(3)).shape == (0, 2)
+
+
+def test_hashes_that_came_back_from_spark_are_the_same_words() -> None:
+    hashes = hash_rows(pa.table({"a": ["x", "y"]}), ["a"], key=KEY)
+    assert np.array_equal(hash_words(pa.chunked_array([hashes.cast(pa.binary())])), hash_words(hashes))
+
+
+def test_wide_and_narrow_text_hash_alike() -> None:
+    rows = pa.table({"a": ["x", None, "\u00e9" * 9]})
+    wide = rows.set_column(0, "a", rows["a"].cast(pa.large_string()))
+    assert hash_rows(wide, ["a"], key=KEY).equals(hash_rows(rows, ["a"], key=KEY))

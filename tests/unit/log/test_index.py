@@ -9,7 +9,7 @@ import pytest
 from penstock.log.index import OFFSET_ENTRY, TIME_ENTRY, Entry, Index, floor_in_file, last_in_file
 from penstock.testing.faulty_files import FaultyFiles
 
-THREE = bytes.fromhex("00000002 00000000" "00000005 000000c8" "00000009 00000190")
+THREE = bytes.fromhex("00000002 0000000000000005 000000c800000009 00000190")
 
 
 def make(*entries: tuple[int, int]) -> Index:

@@ -110,7 +110,7 @@ def test_a_snapshot_has_kafkas_bytes() -> None:
     """One producer with one batch of three records at offsets 100 to 102."""
     data = stored((0, 3)).to_snapshot()
     entry = bytes.fromhex(
-        "0000000000000007" "0000" "00000002" "0000000000000066" "00000002" "00000000000003ea" "ffffffff" "ffffffffffffffff"
+        "000000000000000700000000000200000000000000660000000200000000000003eaffffffffffffffffffffffff"
     )
     body = bytes.fromhex("00000001") + entry
     assert data == bytes.fromhex("0001") + crc32c(body).to_bytes(4, "big") + body

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import CallerError, CorruptError, DataLossError, PenstockError
-from penstock.core.units import Offset
+from penstock.core.units import Offset, TimestampMs
 from penstock.log.durable import FILE_NAME as RECORD_NAME
 from penstock.log.limits import LogLimits
 from penstock.log.partition import Appended, Duplicate, Partition
+from penstock.log.reading import TimeHit
 from penstock.log.store import Store
 from penstock.testing.faulty_files import Fault, FaultyFiles, PowerCut
 from tests.unit.log.partitions import (
@@ -240,6 +241,20 @@ def test_l5_a_bad_bit_that_a_valid_batch_follows_is_damage_and_nothing_is_change
         assert files.content(FIRST_LOG) == before
 
 
+def test_l5_a_torn_segment_that_a_later_one_follows_is_damage() -> None:
+    files = FaultyFiles()
+    store, partition = new_partition(files)
+    older = files.content(ROOT / RECORD_NAME)
+    for number in range(5):
+        append_at(partition, batch(f"{number}".ljust(3_000)))
+        flush(store)
+    assert logs(files) == [0, 3]
+    files.put(FIRST_LOG, content=files.content(FIRST_LOG)[:-1])
+    files.put(ROOT / RECORD_NAME, content=older)
+    error = only_error(open_store(files.after_kill()))
+    assert (error.fields["file"], error.fields["position"]) == (str(FIRST_LOG), 2 * len(batch("0".ljust(3_000))))
+
+
 def test_l5_a_broken_header_before_the_record_is_damage_whatever_follows() -> None:
     files = FaultyFiles()
     rounds(files, "a", "b", "c", limits=ONE_SEGMENT)
@@ -325,7 +340,7 @@ def test_an_older_record_is_only_a_lower_bound() -> None:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_l2_l5_a_log_shorter_than_its_record_is_reported_and_offsets_go_on_after_it(is_clean: bool) -> None:
+def test_l2_l5_a_log_shorter_than_its_record_is_reported_and_offsets_go_on_after_it(*, is_clean: bool) -> None:
     files = FaultyFiles()
     store = rounds(files, "a", "b", "c", "d")
     if is_clean:
@@ -391,7 +406,7 @@ STATE = ["leader-epoch-checkpoint", "partition.metadata"]
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("change", ["missing", "empty", "zeros", "odd", "older"])
 @pytest.mark.parametrize("name", [*INDEXES, *OTHERS, *STATE])
-def test_l1_l3_every_file_but_the_log_may_be_lost(name: str, change: str, is_clean: bool) -> None:
+def test_l1_l3_every_file_but_the_log_may_be_lost(name: str, change: str, *, is_clean: bool) -> None:
     files = FaultyFiles()
     store, partition = new_partition(files)
     for number in range(60):
@@ -406,11 +421,9 @@ def test_l1_l3_every_file_but_the_log_may_be_lost(name: str, change: str, is_cle
     assert partition.topic_id == TOPIC_ID
     assert [value.strip() for value in values_from(partition)] == [f"v{number}" for number in range(60)]
     for number in range(60):
-        search = partition.find_by_time(1_000 * number)  # type: ignore[arg-type]
+        search = partition.find_by_time(TimestampMs(1_000 * number))
         assert search is not None
-        assert search.run() == (hit := search.run())
-        assert hit is not None
-        assert hit.offset == number
+        assert search.run() == TimeHit(Offset(number), TimestampMs(1_000 * number))
     repeat = batch("v58".ljust(300), at=58_000, producer=5, sequence=58)
     assert append(partition, repeat) == Duplicate(Offset(58), Offset(59))
 
@@ -424,6 +437,54 @@ def _change(files: FaultyFiles, path: Path, change: str) -> None:
         entry = 12 if path.suffix == ".timeindex" else 8
         older = content[: len(content) // 2 // entry * entry]
         files.put(path, content=older if change == "older" and "index" in path.suffix else changed[change])
+
+
+@pytest.mark.parametrize("change", ["missing", "empty", "zeros", "odd", "older"])
+def test_the_indexes_of_a_sealed_segment_are_made_anew_from_its_log(change: str) -> None:
+    files = FaultyFiles()
+    rounds(files, *[f"v{number}".ljust(300) for number in range(60)]).close()
+    for name in INDEXES:
+        before = files.content(FOLDER / name)
+        _change(files, FOLDER / name, change)
+        store, _ = reopened(files)
+        assert files.content(FOLDER / name) == before, name
+        store.close()
+
+
+def test_l3_a_snapshot_beyond_the_recovered_end_is_dropped() -> None:
+    """Else it would be believed once the log has grown past it, and other batches stand there."""
+    files = FaultyFiles()
+    rounds(files, "a", "b", "c").close()
+    assert f"{3:020}.snapshot" in files.names(FOLDER)
+    files.put(FIRST_LOG, content=files.content(FIRST_LOG)[: len(batch("a", producer=5))])
+    files.remove(ROOT / RECORD_NAME)
+    store, partition = reopened(files)
+    assert partition.end == 1
+    assert f"{3:020}.snapshot" not in files.names(FOLDER)
+    append_at(partition, batch("x"))
+    append_at(partition, batch("y", "z", producer=5, sequence=1))
+    flush(store)
+    _, partition = reopened(files)
+    again = append(partition, batch("y", "z", producer=5, sequence=1))
+    assert again == Duplicate(Offset(2), Offset(4))
+
+
+def test_an_empty_segment_that_nobody_wrote_to_takes_no_offsets() -> None:
+    """A round that found no room took its new segment back, and the power failed before the removal was on the disk."""
+    files = FaultyFiles()
+    rounds(files, "a", "b")
+    files.open(FOLDER / f"{7:020}.log", create=True)
+    store, partition = reopened(files)
+    assert not store.losses
+    assert append_at(partition, batch("c", producer=5, sequence=2)) == 2
+    assert f"{7:020}.log" not in files.names(FOLDER)
+
+
+def test_l5_two_segments_that_hold_the_same_offsets_are_damage() -> None:
+    files = FaultyFiles()
+    rounds(files, "a", "b", "c").close()
+    files.open(FOLDER / f"{2:020}.log", create=True)
+    assert "the segment before ends at 3" in str(only_error(open_store(files.after_kill())))
 
 
 def test_a_second_broker_is_refused() -> None:

@@ -93,7 +93,8 @@ def test_epochs_have_kafkas_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"0\n", b"0\n0\n", b"1\n1\n0 0\n", b"0\n2\n0 0\n", b"0\n2\n1 0\n1 5\n", b"0\n2\n0 5\n1 5\n", b"0\n1\nx y\n"]
+    "data",
+    [b"", b"0\n", b"0\n0\n", b"1\n1\n0 0\n", b"0\n2\n0 0\n", b"0\n2\n1 0\n1 5\n", b"0\n2\n0 5\n1 5\n", b"0\n1\nx y\n"],
 )
 def test_text_that_is_no_list_of_epochs_is_told(data: bytes) -> None:
     assert Epochs.from_bytes(data) is None

@@ -6,9 +6,9 @@ import gzip
 import tracemalloc
 
 import cramjam
-import lz4.frame
+import lz4.frame  # type: ignore[import-untyped]
 import pytest
-import snappy
+import snappy  # type: ignore[import-untyped]
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -115,13 +115,13 @@ def test_frames_stay_as_they_were_while_later_ones_arrive() -> None:
     assert (bytes(first), bytes(second)) == (b"hi", b"yo")
 
 
-def test_a_stream_that_ends_inside_a_frame_is_told() -> None:
+@pytest.mark.parametrize(
+    ("stream", "whole"), [(b"", True), (b"\0\0", False), (b"\0\0\0\1", False), (b"\0\0\0\1x", True)]
+)
+def test_a_stream_that_ends_inside_a_frame_is_told(stream: bytes, *, whole: bool) -> None:
     reader = FrameReader()
-    assert reader.is_between_frames
-    received(b"\0\0", reader=reader, chunk=9)
-    assert not reader.is_between_frames
-    received(struct.pack(">i", 1)[2:], reader=reader, chunk=9)
-    assert not reader.is_between_frames
+    received(stream, reader=reader, chunk=9)
+    assert reader.is_between_frames == whole
 
 
 def test_l7_a_frame_over_the_cap_is_refused_at_its_size() -> None:

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from penstock.views.fold import array_text
-from penstock.views.keeper import server_options
 
 STAMP = pa.timestamp("us", tz="UTC")
 
@@ -31,9 +30,3 @@ STAMP = pa.timestamp("us", tz="UTC")
 )
 def test_a_column_becomes_the_text_of_an_array(column: pa.Array, text: str) -> None:
     assert array_text(column) == text
-
-
-def test_the_server_takes_an_eighth_of_a_small_machine_and_no_more_than_half_a_gigabyte() -> None:
-    assert server_options(1024**3)["shared_buffers"] == "128MB"
-    assert server_options(64 * 1024**3)["shared_buffers"] == "512MB"
-    assert server_options(64 * 1024**2)["shared_buffers"] == "32MB"

@@ -1,0 +1,504 @@
+"""What each API answers, in words of the wire."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from crc32c import crc32c
+
+from penstock.broker.events import Reply
+from penstock.broker.handlers.produce import AHEAD_MS_MAX
+from penstock.broker.producers import BLOCK
+from penstock.core.units import TimestampMs
+from penstock.protocol.apis import KafkaError
+from penstock.protocol.batches import Record, build_batch
+from penstock.protocol.compression import Codec
+from penstock.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic, CreateTopicsResponse
+from penstock.protocol.messages.create_topics import ReplicaAssignment as Assignment
+from penstock.protocol.messages.create_topics import TopicConfig as Config
+from penstock.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsRequestTopic,
+    DeleteTopicsResponse,
+)
+from penstock.protocol.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestTopic,
+    FetchResponse,
+    FetchResponsePartition,
+)
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocol.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+    ListOffsetsResponse,
+)
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from penstock.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestGroupTopic,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+from penstock.protocol.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+)
+from tests.unit.broker.machine import Machine, answer, answers, batch, fetch_request, produce_request
+
+NOW_MS = 1_700_000_000_000
+
+
+def damaged(records: bytes) -> bytes:
+    return records[:-1] + bytes([records[-1] ^ 1])
+
+
+def with_attributes(records: bytes, bits: int) -> bytes:
+    """The batch with other attributes and a CRC that matches them."""
+    changed = bytearray(records)
+    changed[22] |= bits
+    struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
+    return bytes(changed)
+
+
+# Produce
+
+
+def test_l3_a_retried_batch_is_stored_once(machine: Machine) -> None:
+    machine.make_topic()
+    sent = batch(b"a", producer_id=5, producer_epoch=0, base_sequence=0)
+    assert machine.produce(produce_request(sent)).base_offset == 0
+    assert machine.produce(produce_request(sent)).base_offset == 0
+    following = batch(b"b", producer_id=5, producer_epoch=0, base_sequence=1)
+    assert machine.produce(produce_request(following)).base_offset == 1
+
+
+def test_l3_a_retry_after_a_restart_is_told_from_a_fresh_batch(machine: Machine) -> None:
+    machine.make_topic()
+    sent = batch(b"a", producer_id=5, producer_epoch=0, base_sequence=0)
+    machine.produce(produce_request(sent))
+    later = machine.reopen()
+    assert later.produce(produce_request(sent)).base_offset == 0
+    assert later.produce(produce_request(batch(b"b"))).base_offset == 1
+
+
+def test_l3_a_batch_out_of_turn_is_refused(machine: Machine) -> None:
+    machine.make_topic()
+    machine.produce(produce_request(batch(b"a", producer_id=5, producer_epoch=1, base_sequence=0)))
+    gap = machine.produce(produce_request(batch(b"b", producer_id=5, producer_epoch=1, base_sequence=7)))
+    old = machine.produce(produce_request(batch(b"c", producer_id=5, producer_epoch=0, base_sequence=1)))
+    assert gap.error_code == KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert old.error_code == KafkaError.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (produce_request(batch(b"a"), topic="missing"), KafkaError.UNKNOWN_TOPIC_OR_PARTITION),
+        (produce_request(batch(b"a"), partition=1), KafkaError.UNKNOWN_TOPIC_OR_PARTITION),
+        (produce_request(batch(b"a"), partition=-1), KafkaError.UNKNOWN_TOPIC_OR_PARTITION),
+        (produce_request(batch(b"a"), topic="__penstock_topics"), KafkaError.UNKNOWN_TOPIC_OR_PARTITION),
+        (produce_request(batch(b"a"), acks=2), KafkaError.INVALID_REQUIRED_ACKS),
+        (produce_request(damaged(batch(b"a"))), KafkaError.CORRUPT_MESSAGE),
+        (produce_request(batch(b"a")[:-1]), KafkaError.CORRUPT_MESSAGE),
+        (produce_request(batch(b"a") * 2), KafkaError.CORRUPT_MESSAGE),
+        (produce_request(b""), KafkaError.CORRUPT_MESSAGE),
+        (produce_request(batch(b"a" * 2_000_000)), KafkaError.MESSAGE_TOO_LARGE),
+        (produce_request(batch(b"a", at_ms=NOW_MS + AHEAD_MS_MAX + 1)), KafkaError.INVALID_TIMESTAMP),
+        (produce_request(with_attributes(batch(b"a"), 0x20)), KafkaError.INVALID_RECORD),
+        (produce_request(with_attributes(batch(b"a"), 0x08)), KafkaError.INVALID_TIMESTAMP),
+        (produce_request(with_attributes(batch(b"a"), 0x07)), KafkaError.UNSUPPORTED_COMPRESSION_TYPE),
+        (
+            produce_request(batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)),
+            KafkaError.INVALID_REQUEST,
+        ),
+    ],
+)
+def test_a_batch_that_cannot_be_stored_is_refused_with_its_reason(
+    machine: Machine, request_: ProduceRequest, error: KafkaError
+) -> None:
+    machine.make_topic()
+    row = machine.produce(request_)
+    assert (KafkaError(row.error_code), row.base_offset) == (error, -1)
+    assert machine.produce(produce_request(batch(b"fine"))).base_offset == 0
+
+
+def test_the_records_with_an_impossible_time_are_named(machine: Machine) -> None:
+    machine.make_topic()
+    times = [NOW_MS, NOW_MS + AHEAD_MS_MAX + 5000, NOW_MS + AHEAD_MS_MAX]
+    row = machine.produce(produce_request(build_batch([Record(None, b"x", TimestampMs(time)) for time in times])))
+    assert [error.batch_index for error in row.record_errors] == [1]
+    assert row.error_message == "a record for topic t is 3605 s ahead of the broker's clock"
+
+
+def test_zstd_needs_a_version_that_knows_it(machine: Machine) -> None:
+    machine.make_topic()
+    sent = build_batch([Record(None, b"x", TimestampMs(NOW_MS))], codec=Codec.ZSTD)
+    old = machine.produce(produce_request(sent), version=6)
+    assert old.error_code == KafkaError.UNSUPPORTED_COMPRESSION_TYPE
+    assert machine.produce(produce_request(sent), version=7).error_code == 0
+
+
+def test_a_topic_may_take_larger_or_only_smaller_batches(machine: Machine) -> None:
+    machine.make_topic("small", max_message_bytes="1024")
+    row = machine.produce(produce_request(batch(b"x" * 1024), topic="small"))
+    assert row.error_code == KafkaError.MESSAGE_TOO_LARGE
+
+
+def test_one_bad_partition_does_not_harm_the_others(machine: Machine) -> None:
+    machine.make_topic(partitions=2)
+    parts = [ProduceRequestPartition(0, damaged(batch(b"a"))), ProduceRequestPartition(1, batch(b"b"))]
+    request = ProduceRequest(None, -1, 1000, [ProduceRequestTopic("t", partition_data=parts)])
+    rows = machine.ask(request, ProduceResponse, version=9).responses[0].partition_responses
+    assert [(row.index, row.error_code, row.base_offset) for row in rows] == [(0, 2, -1), (1, 0, 0)]
+
+
+def test_a_topic_may_be_named_by_its_id(machine: Machine) -> None:
+    topic_id = machine.make_topic().topics[0].topic_id
+    for wanted, error in ((topic_id, 0), (bytes(16), KafkaError.UNKNOWN_TOPIC_ID)):
+        data = ProduceRequestTopic(topic_id=wanted, partition_data=[ProduceRequestPartition(0, batch(b"a"))])
+        assert machine.produce(ProduceRequest(None, -1, 1000, [data]), version=13).error_code == error
+
+
+# Fetch
+
+
+def fetch(machine: Machine, request: FetchRequest, *, version: int = 11) -> FetchResponsePartition:
+    return machine.ask(request, FetchResponse, version=version).responses[0].partitions[0]
+
+
+def test_fetch_starts_with_the_batch_that_holds_the_offset(machine: Machine) -> None:
+    machine.make_topic()
+    first, second = batch(b"a", b"b", b"c"), batch(b"d")
+    machine.produce(produce_request(first))
+    machine.produce(produce_request(second))
+    row = fetch(machine, fetch_request(2))
+    assert (row.high_watermark, row.log_start_offset, row.last_stable_offset) == (4, 0, 4)
+    assert len(row.records or b"") == len(first) + len(second)
+    assert len(fetch(machine, fetch_request(3)).records or b"") == len(second)
+
+
+def test_fetch_gives_one_batch_even_if_it_is_larger_than_allowed(machine: Machine) -> None:
+    machine.make_topic()
+    sent = batch(b"x" * 5000)
+    machine.produce(produce_request(sent))
+    machine.produce(produce_request(sent))
+    request = fetch_request(0)
+    request.max_bytes = request.topics[0].partitions[0].partition_max_bytes = 100
+    assert len(fetch(machine, request).records or b"") == len(sent)
+
+
+def test_fetch_reads_what_is_no_longer_in_memory(machine: Machine) -> None:
+    machine.make_topic()
+    machine.produce(produce_request(batch(b"cold")))
+    later = machine.reopen()
+    assert len(fetch(later, fetch_request(0)).records or b"") == len(batch(b"cold"))
+
+
+def test_fetch_by_name_and_id_tells_unknown_partitions(machine: Machine) -> None:
+    machine.make_topic()
+    assert fetch(machine, fetch_request(0, topic="missing")).error_code == KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+    assert fetch(machine, fetch_request(0, partition=9)).error_code == KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+    by_id = FetchRequest(topics=[FetchRequestTopic(topic_id=bytes(16), partitions=[FetchRequestPartition(0)])])
+    assert fetch(machine, by_id, version=13).error_code == KafkaError.UNKNOWN_TOPIC_ID
+
+
+def test_fetch_outside_the_log_is_told(machine: Machine) -> None:
+    machine.make_topic()
+    assert fetch(machine, fetch_request(1)).error_code == KafkaError.OFFSET_OUT_OF_RANGE
+    assert fetch(machine, fetch_request(-5)).error_code == KafkaError.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize(
+    ("claimed", "error"), [(-1, 0), (0, 0), (1, KafkaError.UNKNOWN_LEADER_EPOCH), (-7, KafkaError.FENCED_LEADER_EPOCH)]
+)
+def test_fetch_with_another_leader_epoch_is_told(machine: Machine, claimed: int, error: int) -> None:
+    machine.make_topic()
+    request = fetch_request(0, max_wait_ms=0)
+    request.topics[0].partitions[0].current_leader_epoch = claimed
+    assert fetch(machine, request).error_code == error
+
+
+def test_a_session_is_refused_so_that_the_client_asks_in_full(machine: Machine) -> None:
+    told = machine.ask(FetchRequest(session_id=4, session_epoch=1), FetchResponse, version=11)
+    assert told.error_code == KafkaError.FETCH_SESSION_ID_NOT_FOUND
+    assert machine.ask(FetchRequest(), FetchResponse, version=11).session_id == 0
+
+
+# ListOffsets
+
+
+def listed(machine: Machine, timestamp: int, *, partition: int = 0, epoch: int = -1) -> tuple[int, int, int]:
+    wanted = ListOffsetsRequestPartition(partition, epoch, timestamp)
+    request = ListOffsetsRequest(-1, topics=[ListOffsetsRequestTopic("t", [wanted])])
+    row = machine.ask(request, ListOffsetsResponse, version=11).topics[0].partitions[0]
+    return row.error_code, row.offset, row.timestamp
+
+
+def test_list_offsets_finds_ends_and_times(machine: Machine) -> None:
+    machine.make_topic()
+    for value, time in ((b"a", 1000), (b"b", 3000), (b"c", 2000)):
+        machine.produce(produce_request(batch(value, at_ms=time)))
+    assert listed(machine, -2) == (0, 0, -1)
+    assert listed(machine, -1) == (0, 3, -1)
+    assert listed(machine, -3) == (0, 1, 3000)
+    assert listed(machine, -4) == (0, 0, -1)
+    assert listed(machine, -5) == (0, -1, -1)
+    assert listed(machine, 1500) == (0, 1, 3000)
+    assert listed(machine, 3001) == (0, -1, -1)
+    assert listed(machine, -1, partition=4)[0] == KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+    assert listed(machine, -1, epoch=9)[0] == KafkaError.UNKNOWN_LEADER_EPOCH
+
+
+def test_l1_latest_is_the_durable_end(machine: Machine) -> None:
+    machine.make_topic()
+    machine.send(produce_request(batch(b"a")), version=9)
+    wanted = ListOffsetsRequest(-1, topics=[ListOffsetsRequestTopic("t", [ListOffsetsRequestPartition(0, -1, -1)])])
+    before = machine.ask(wanted, ListOffsetsResponse, version=7, connection=2)
+    assert before.topics[0].partitions[0].offset == 0
+    assert listed(machine, -1)[1] == 1
+
+
+# Topics
+
+
+@pytest.mark.parametrize(
+    ("topic", "error"),
+    [
+        (CreateTopicsRequestTopic("t", 1, 1), KafkaError.TOPIC_ALREADY_EXISTS),
+        (CreateTopicsRequestTopic("", 1, 1), KafkaError.INVALID_TOPIC_EXCEPTION),
+        (CreateTopicsRequestTopic("..", 1, 1), KafkaError.INVALID_TOPIC_EXCEPTION),
+        (CreateTopicsRequestTopic("a/b", 1, 1), KafkaError.INVALID_TOPIC_EXCEPTION),
+        (CreateTopicsRequestTopic("x" * 250, 1, 1), KafkaError.INVALID_TOPIC_EXCEPTION),
+        (CreateTopicsRequestTopic("__penstock_x", 1, 1), KafkaError.INVALID_TOPIC_EXCEPTION),
+        (CreateTopicsRequestTopic("d_t", 1, 1), KafkaError.INVALID_TOPIC_EXCEPTION),
+        (CreateTopicsRequestTopic("n", 0, 1), KafkaError.INVALID_PARTITIONS),
+        (CreateTopicsRequestTopic("n", -2, 1), KafkaError.INVALID_PARTITIONS),
+        (CreateTopicsRequestTopic("n", 10_001, 1), KafkaError.INVALID_PARTITIONS),
+        (CreateTopicsRequestTopic("n", 1, 3), KafkaError.INVALID_REPLICATION_FACTOR),
+        (CreateTopicsRequestTopic("n", 1, 0), KafkaError.INVALID_REPLICATION_FACTOR),
+        (CreateTopicsRequestTopic("n", -1, -1, [Assignment(0, [2])]), KafkaError.INVALID_REPLICA_ASSIGNMENT),
+        (CreateTopicsRequestTopic("n", -1, -1, [Assignment(1, [1])]), KafkaError.INVALID_REPLICA_ASSIGNMENT),
+        (CreateTopicsRequestTopic("n", 1, 1, configs=[Config("no.such", "1")]), KafkaError.INVALID_CONFIG),
+        (CreateTopicsRequestTopic("n", 1, 1, configs=[Config("retention.ms", "1000")]), KafkaError.INVALID_CONFIG),
+        (CreateTopicsRequestTopic("n", 1, 1, configs=[Config("cleanup.policy", "compact")]), KafkaError.INVALID_CONFIG),
+        (CreateTopicsRequestTopic("n", 1, 1, configs=[Config("segment.bytes", "1")]), KafkaError.INVALID_CONFIG),
+        (CreateTopicsRequestTopic("n", 1, 1, configs=[Config("segment.bytes", None)]), KafkaError.INVALID_CONFIG),
+    ],
+)
+def test_a_topic_that_cannot_be_made_is_refused_with_its_reason(
+    machine: Machine, topic: CreateTopicsRequestTopic, error: KafkaError
+) -> None:
+    machine.make_topic()
+    machine.make_topic("d.t")
+    row = machine.ask(CreateTopicsRequest([topic]), CreateTopicsResponse, version=7).topics[0]
+    assert KafkaError(row.error_code) == error
+    assert row.error_message
+
+
+def test_a_topic_is_made_with_its_settings_and_there_after_a_restart(machine: Machine) -> None:
+    row = machine.make_topic("made", partitions=3, segment_bytes="65536", retention_ms="-1").topics[0]
+    assert (row.error_code, row.num_partitions, row.replication_factor) == (0, 3, 1)
+    later = machine.reopen()
+    topic = later.node.topics.named("made")
+    assert topic is not None
+    assert (topic.id, topic.partitions) == (row.topic_id, 3)
+    assert topic.configs == {"segment.bytes": "65536", "retention.ms": "-1"}
+    assert later.node.topics.cluster_id == machine.node.topics.cluster_id
+
+
+def test_an_assignment_to_this_broker_gives_the_number_of_partitions(machine: Machine) -> None:
+    topic = CreateTopicsRequestTopic("n", -1, -1, [Assignment(0, [1]), Assignment(1, [1])])
+    assert machine.ask(CreateTopicsRequest([topic]), CreateTopicsResponse, version=7).topics[0].num_partitions == 2
+
+
+def test_a_trial_makes_nothing_and_a_name_twice_fails_twice(machine: Machine) -> None:
+    trial = CreateTopicsRequest([CreateTopicsRequestTopic("n", 1, 1)], validate_only=True)
+    assert machine.ask(trial, CreateTopicsResponse, version=7).topics[0].error_code == 0
+    assert machine.node.topics.named("n") is None
+    twice = CreateTopicsRequest([CreateTopicsRequestTopic("n", 1, 1), CreateTopicsRequestTopic("n", 2, 1)])
+    rows = machine.ask(twice, CreateTopicsResponse, version=7).topics
+    assert [row.error_code for row in rows] == [KafkaError.INVALID_REQUEST]
+
+
+def test_l1_a_topic_is_there_when_its_record_is_durable(machine: Machine) -> None:
+    request = CreateTopicsRequest([CreateTopicsRequestTopic("n", 1, 1)])
+    machine.send(request, version=7)
+    assert machine.node.topics.named("n") is None
+    again = machine.ask(request, CreateTopicsResponse, version=7, connection=2).topics[0]
+    assert again.error_code == KafkaError.TOPIC_ALREADY_EXISTS
+
+
+def test_a_deleted_topic_is_gone_and_a_waiting_reader_is_told(machine: Machine) -> None:
+    machine.make_topic()
+    machine.produce(produce_request(batch(b"a")))
+    machine.send(fetch_request(1), version=11, connection=2)
+    request = DeleteTopicsRequest([DeleteTopicsRequestTopic("t"), DeleteTopicsRequestTopic("missing")])
+    machine.send(request, version=6)
+    effects = machine.finish_flush()
+    replies = {effect.connection: effect for effect in effects if isinstance(effect, Reply)}
+    woken = answer(replies[2], FetchResponse, version=11).responses[0].partitions[0]
+    assert woken.error_code == KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+    rows = answer(replies[1], DeleteTopicsResponse, version=6).responses
+    assert [row.error_code for row in rows] == [0, KafkaError.UNKNOWN_TOPIC_OR_PARTITION]
+    machine.finish_flush()
+    assert not (machine.config.data / "t-0").exists()
+
+
+def test_a_produce_that_is_on_its_way_when_its_topic_goes_is_told(machine: Machine) -> None:
+    machine.make_topic()
+    machine.send(DeleteTopicsRequest([DeleteTopicsRequestTopic("t")]), version=6)
+    assert machine.send(produce_request(batch(b"a")), version=9, connection=2) == []
+    replies = {effect.connection: effect for effect in machine.finish_flush() if isinstance(effect, Reply)}
+    row = answer(replies[2], ProduceResponse, version=9).responses[0].partition_responses[0]
+    assert row.error_code == KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_can_be_deleted_by_its_id(machine: Machine) -> None:
+    topic_id = machine.make_topic().topics[0].topic_id
+    wanted = [DeleteTopicsRequestTopic(topic_id=topic_id), DeleteTopicsRequestTopic(topic_id=bytes(15) + b"1")]
+    rows = machine.ask(DeleteTopicsRequest(wanted), DeleteTopicsResponse, version=6).responses
+    assert [(row.name, row.error_code) for row in rows] == [("t", 0), (None, KafkaError.UNKNOWN_TOPIC_ID)]
+
+
+# Metadata
+
+
+def test_a_missing_topic_is_made_where_client_and_setting_allow_it(machine: Machine) -> None:
+    asked = MetadataRequest([MetadataRequestTopic(name="auto")])
+    row = machine.ask(asked, MetadataResponse, version=12).topics[0]
+    assert (row.error_code, row.name, len(row.partitions)) == (0, "auto", 1)
+    assert (row.partitions[0].leader_id, row.partitions[0].leader_epoch) == (1, 0)
+    forbidden = MetadataRequest([MetadataRequestTopic(name="other")], allow_auto_topic_creation=False)
+    row = machine.ask(forbidden, MetadataResponse, version=12).topics[0]
+    assert row.error_code == KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+    bad = MetadataRequest([MetadataRequestTopic(name="a/b")])
+    assert machine.ask(bad, MetadataResponse, version=12).topics[0].error_code == KafkaError.INVALID_TOPIC_EXCEPTION
+
+
+def test_metadata_lists_all_topics_but_internal_ones(machine: Machine) -> None:
+    machine.make_topic("b")
+    machine.make_topic("a")
+    told = machine.ask(MetadataRequest(None), MetadataResponse, version=12)
+    assert [topic.name for topic in told.topics] == ["a", "b"]
+    assert (told.controller_id, told.cluster_id) == (1, machine.node.topics.cluster_id)
+    assert machine.ask(MetadataRequest([]), MetadataResponse, version=1).topics == []
+    assert len(machine.ask(MetadataRequest([]), MetadataResponse, version=0).topics) == 2
+
+
+def test_metadata_finds_a_topic_by_its_id(machine: Machine) -> None:
+    topic_id = machine.make_topic().topics[0].topic_id
+    wanted = [MetadataRequestTopic(topic_id, None), MetadataRequestTopic(b"1" * 16, None)]
+    rows = machine.ask(MetadataRequest(wanted), MetadataResponse, version=12).topics
+    assert [(row.name, row.error_code) for row in rows] == [("t", 0), (None, KafkaError.UNKNOWN_TOPIC_ID)]
+
+
+# Groups and producers
+
+
+def commit(machine: Machine, *, topic: str = "t", partition: int = 0, group: str = "g", **fields: object) -> int:
+    row = OffsetCommitRequestPartition(partition, 7, 0, str(fields.get("metadata", "note")))
+    request = OffsetCommitRequest(
+        group,
+        int(str(fields.get("generation", -1))),
+        str(fields.get("member", "")),
+        topics=[OffsetCommitRequestTopic(topic, partitions=[row])],
+    )
+    return machine.ask(request, OffsetCommitResponse, version=8).topics[0].partitions[0].error_code
+
+
+def committed(machine: Machine, *, group: str = "g") -> list[tuple[int, int, str | None]]:
+    request = OffsetFetchRequest(group, [OffsetFetchRequestTopic("t", [0, 1])])
+    rows = machine.ask(request, OffsetFetchResponse, version=7).topics[0].partitions
+    return [(row.partition_index, row.committed_offset, row.metadata) for row in rows]
+
+
+def test_l8_a_commit_comes_back_with_its_metadata_and_after_a_restart(machine: Machine) -> None:
+    machine.make_topic(partitions=2)
+    assert commit(machine) == 0
+    assert committed(machine) == [(0, 7, "note"), (1, -1, "")]
+    assert committed(machine, group="other") == [(0, -1, ""), (1, -1, "")]
+    assert committed(machine.reopen()) == [(0, 7, "note"), (1, -1, "")]
+
+
+def test_l8_a_commit_does_not_show_before_it_is_durable(machine: Machine) -> None:
+    machine.make_topic()
+    row = OffsetCommitRequestPartition(0, 7, 0, "")
+    machine.send(OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=[row])]), version=8)
+    request = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", [0])])
+    told = machine.ask(request, OffsetFetchResponse, version=7, connection=2)
+    assert told.topics[0].partitions[0].committed_offset == -1
+
+
+def test_l8_a_commit_that_claims_a_membership_is_refused(machine: Machine) -> None:
+    machine.make_topic()
+    assert commit(machine, generation=3) == KafkaError.ILLEGAL_GENERATION
+    assert commit(machine, member="somebody") == KafkaError.UNKNOWN_MEMBER_ID
+    assert commit(machine, group="") == KafkaError.INVALID_GROUP_ID
+    assert committed(machine) == [(0, -1, ""), (1, -1, "")]
+
+
+def test_a_commit_for_an_unknown_partition_or_with_a_long_text_is_refused(machine: Machine) -> None:
+    machine.make_topic()
+    assert commit(machine, topic="missing") == KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+    assert commit(machine, partition=5) == KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+    assert commit(machine, metadata="x" * 4097) == KafkaError.OFFSET_METADATA_TOO_LARGE
+
+
+def test_offsets_of_several_groups_and_of_all_partitions(machine: Machine) -> None:
+    topic_id = machine.make_topic(partitions=2).topics[0].topic_id
+    commit(machine, partition=1)
+    wanted = [
+        OffsetFetchRequestGroup("g", topics=None),
+        OffsetFetchRequestGroup("h", topics=[OffsetFetchRequestGroupTopic("t", topic_id, [0])]),
+    ]
+    for version in (8, 10):
+        groups = machine.ask(OffsetFetchRequest(groups=wanted), OffsetFetchResponse, version=version).groups
+        found = [
+            [(row.partition_index, row.committed_offset) for row in group.topics[0].partitions] for group in groups
+        ]
+        assert found == [[(1, 7)], [(0, -1)]]
+
+
+def test_the_coordinator_of_a_group_is_this_broker(machine: Machine) -> None:
+    one = machine.ask(FindCoordinatorRequest("g"), FindCoordinatorResponse, version=2)
+    assert (one.error_code, one.node_id, one.port) == (0, 1, machine.config.port)
+    many = machine.ask(FindCoordinatorRequest(coordinator_keys=["g", "h"]), FindCoordinatorResponse, version=4)
+    assert [(row.key, row.node_id) for row in many.coordinators] == [("g", 1), ("h", 1)]
+    other = machine.ask(FindCoordinatorRequest("x", key_type=1), FindCoordinatorResponse, version=2)
+    assert other.error_code == KafkaError.INVALID_REQUEST
+
+
+def take_id(machine: Machine) -> int:
+    return machine.ask(InitProducerIdRequest(None), InitProducerIdResponse, version=4).producer_id
+
+
+def test_l3_a_producer_id_is_given_out_once_across_restarts(machine: Machine) -> None:
+    first = [take_id(machine) for _ in range(3)]
+    assert first == [0, 1, 2]
+    assert take_id(machine.reopen()) == BLOCK
+
+
+def test_l3_all_who_ask_while_a_block_is_reserved_get_ids_of_their_own(machine: Machine) -> None:
+    for connection in range(3):
+        machine.send(InitProducerIdRequest(None), version=4, connection=connection)
+    told = answers(machine.finish_flush(), InitProducerIdResponse, version=4)
+    assert [row.producer_id for row in told] == [0, 1, 2]
+
+
+def test_a_transactional_producer_is_refused(machine: Machine) -> None:
+    told = machine.ask(InitProducerIdRequest("x"), InitProducerIdResponse, version=4)
+    assert told.error_code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
