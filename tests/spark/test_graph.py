@@ -160,8 +160,9 @@ def test_a_view_that_cannot_be_is_refused(changed: dict[str, object], code: str,
 
 
 def test_a_window_needs_exactly_one_event_time(spark: SparkSession) -> None:
-    keys = [tumbling("1 minute")]
-    for step in (lambda f: f.drop("accepted_at"), lambda f: f.withColumn("again", F.col("accepted_at"))):
+    keys: list[object] = [tumbling("1 minute")]
+    steps: list[Step] = [lambda f: f.drop("accepted_at"), lambda f: f.withColumn("again", F.col("accepted_at"))]
+    for step in steps:
         with pytest.raises(CallerError) as caught:
             bound(declared(step, keys=keys), spark)
         assert caught.value.code == "view-without-event-time"
@@ -174,8 +175,11 @@ def test_the_fingerprint_changes_with_the_function_and_not_with_the_run(spark: S
     one = fingerprint(lambda frame: frame.where("n > 1"))
     assert fingerprint(lambda frame: frame.where("n > 1")) == one
     assert fingerprint(lambda frame: frame.where("n > 2")) != one
-    udf = [fingerprint(lambda f, k=k: f.withColumn("x", F.udf(lambda t: t + k)("account"))) for k in ("a", "b")]
-    assert udf[0] != udf[1]
+
+    def marked(mark: str) -> Step:
+        return lambda frame: frame.withColumn("x", F.udf(lambda text: text + mark)("account"))
+
+    assert fingerprint(marked("a")) != fingerprint(marked("b"))
 
 
 def test_the_event_time_is_found_by_its_role(spark: SparkSession) -> None:

@@ -26,6 +26,7 @@ class Intake:
         self._happened = happened
         self._scratch = scratch
         self._rest = bytearray()
+        self._needed = _SIZE_BYTES
         self._announced: int | None = None
         self._body: bytearray | None = None
         self._filled = 0
@@ -71,7 +72,7 @@ class Intake:
         self._cut_rest()
 
     def _cut_rest(self) -> None:
-        if self._rest and self._may_cut:
+        if len(self._rest) >= self._needed and self._may_cut:
             rest, self._rest = memoryview(self._rest), bytearray()
             self._rest += rest[self._cut(rest) :]
 
@@ -82,13 +83,16 @@ class Intake:
             start = position + _SIZE_BYTES
             size = int.from_bytes(data[position:start], "big", signed=True)
             if not 0 <= size <= SMALL_FRAME_BYTES:
-                self._announced = size
+                self._announced, self._needed = size, _SIZE_BYTES
                 self._happened(FrameAnnounced(self._number, size))
-                return start + self._start_body(data[start:])
+                position = start + self._start_body(data[start:])
+                continue
             if start + size > len(data):
-                break
+                self._needed = _SIZE_BYTES + size
+                return position
             position = start + size
             self._happened(RequestArrived(self._number, memoryview(bytes(data[start:position]))))
+        self._needed = _SIZE_BYTES
         return position
 
     def _start_body(self, data: memoryview) -> int:

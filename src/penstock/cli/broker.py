@@ -1,17 +1,20 @@
 """`penstock broker`: run the log until SIGTERM or Ctrl-C.
 
-The first line on standard output is `listening on HOST:PORT`; from then on clients are served.
+The first line on standard output is `listening on HOST:PORT`, or `{"listening": "HOST:PORT"}` with `--output json`;
+from then on clients are served.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from penstock.broker.config import BrokerConfig, parse_listen
+from penstock.cli.output import Output, OutputOption, emit
 from penstock.core.clock import RealClock
 from penstock.core.settings import Settings, read_settings
 
@@ -29,6 +32,7 @@ def broker(
     max_message_bytes: Annotated[str | None, typer.Option(help="The largest record batch.")] = None,
     max_request_bytes: Annotated[str | None, typer.Option(help="The largest request.")] = None,
     max_connections: Annotated[int | None, typer.Option(help="Open connections at most.")] = None,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Run the log for Kafka clients."""
     settings = read_settings(
@@ -44,7 +48,7 @@ def broker(
 
     config = _config(settings, data=data)
     check_loopback(config.host, allow_remote=allow_remote)
-    run(config, clock=RealClock(), announce=_announce)
+    run(config, clock=RealClock(), announce=partial(_announce, output=output))
 
 
 def _config(settings: Settings, *, data: Path | None) -> BrokerConfig:
@@ -62,7 +66,10 @@ def _config(settings: Settings, *, data: Path | None) -> BrokerConfig:
     )
 
 
-def _announce(host: str, port: int) -> None:
-    shown = f"[{host}]" if ":" in host else host
-    sys.stdout.write(f"listening on {shown}:{port}\n")
+def _announce(host: str, port: int, *, output: Output) -> None:
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if output is Output.JSON:
+        emit({"listening": address}, output=output)
+    else:
+        sys.stdout.write(f"listening on {address}\n")
     sys.stdout.flush()

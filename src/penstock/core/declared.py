@@ -66,7 +66,9 @@ class Column:
         return f"{self.name} {self.type}"
 
 
-_COLUMN = re.compile(r"\s*(`[^`]+`|[A-Za-z_][A-Za-z0-9_]*)\s+([A-Za-z]+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*(,|$)")
+_COLUMN = re.compile(
+    r"\s*(`[^`]+`|[A-Za-z_][A-Za-z0-9_]*)\s+([A-Za-z]+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*(,|$)"
+)
 
 
 def parse_schema(text: str) -> tuple[Column, ...]:
@@ -185,15 +187,16 @@ class FoldView:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A named function and what it reads: topics or other streams, by name."""
+    """A named function, what it reads (topics or other streams, by name), and what its plan and code are known by."""
 
     name: str
     reads: tuple[str, ...]
+    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A whole pipeline as it is registered; the fingerprint covers schemas, analysed plans and function code."""
+    """A whole pipeline as it is registered; its fingerprint stands for those of all its streams."""
 
     name: str
     file: str

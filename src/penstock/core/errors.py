@@ -520,6 +520,11 @@ ROWS: dict[str, Row] = {
     "query-ended": Row(
         RetryError, "the Spark query of pipeline {pipeline} ended: {reason}", "it is started again from the ledger"
     ),
+    "batch-beyond-driver": Row(
+        RetryError,
+        "the rows of a batch of pipeline {pipeline} are more than the driver holds",
+        "it goes on with at most {records_max} records a batch",
+    ),
     "outbox-not-published": Row(
         RetryError, "{count} messages of the outbox were not published: {reason}", "they stay and are sent again"
     ),

@@ -20,9 +20,9 @@ PartName = Literal["broker", "pipeline"]
 
 DOWN_S = 2.0
 PAUSE_S = 3.0
-CATCH_UP_S = 20.0
+CATCH_UP_S = 10.0
 """How long a view that is behind may take to catch up before the next part is killed all the same."""
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0
 RESTART_S = 2.0
 STARTS_MAX = 5
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeGuard
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -159,20 +159,34 @@ def screen(shown: Shown | None, *, stages: Sequence[Stage], width: int) -> Rende
 
 def _heading(shown: Shown | None, *, width: int) -> Text:
     title = Text("penstock demo", style="bold cyan") + Text("  usage requests of MLE, billed by account", style="dim")
-    time = f"{clock_time(shown.elapsed_s)} of {clock_time(shown.seconds)}" if shown else ""
+    time = _time_text(shown) if shown else ""
     title.append(" " * max(2, width - len(title.plain) - len(time) - 2) + time, style="bold")
     return title + Text("\n")
+
+
+def _time_text(shown: Shown) -> str:
+    elapsed = clock_time(shown.elapsed_s)
+    return (
+        f"{elapsed} of {clock_time(shown.seconds)}"
+        if shown.elapsed_s <= shown.seconds
+        else f"{elapsed}, drill not over"
+    )
 
 
 def _traffic_table(shown: Shown) -> Table:
     table = Table.grid(padding=(0, 3))
     waiting = f"{shown.waiting:,} waiting for the log" if shown.waiting else ""
     table.add_row("sending", per_second(shown.sent_per_s), f"{shown.sent:,} sent", Text(waiting, style="yellow"))
-    applied = f"{shown.outcomes['applied']:,} applied" if shown.outcomes else "-"
+    applied = f"{shown.outcomes['applied']:,} applied" if _is_known(shown.outcomes) else "-"
     table.add_row("into the view", per_second(shown.applied_per_s), applied, _behind_text(shown.behind_s))
     p50, p99 = (milliseconds(shown.recent.p50), milliseconds(shown.recent.p99)) if shown.recent else ("-", "-")
     table.add_row("fresh after", f"p50 {p50}", f"p99 {p99}", Text("of the last 10 s", style="dim"))
     return table
+
+
+def _is_known(outcomes: Mapping[str, int] | None) -> TypeGuard[Mapping[str, int]]:
+    """A view that has read nothing has no numbers yet."""
+    return outcomes is not None and outcomes["read"] > 0
 
 
 def _behind_text(seconds: float) -> Text:
@@ -181,8 +195,8 @@ def _behind_text(seconds: float) -> Text:
 
 def balance_text(outcomes: Mapping[str, int] | None) -> Text:
     """The balance in three lines that fit a narrow screen, with a word that says whether it holds."""
-    if outcomes is None:
-        return Text("nothing committed yet\n", style="dim")
+    if not _is_known(outcomes):
+        return Text("waiting for the first batch\n\n", style="yellow")
     parts = {name: count for name, count in outcomes.items() if name != "read"}
     holds = outcomes["read"] == sum(parts.values())
     text = Text("read ", style="dim") + Text(f"{outcomes['read']:,}", style="bold")
@@ -217,7 +231,8 @@ def _outage_text(shown: Shown, outage: Outage) -> Text:
 def outage_line(outage: Outage, *, now: float, begun: float) -> str:
     """What became of a part so far, in words."""
     if outage.killed is None:
-        return f"{outage.part}: to be killed with -9 at {clock_time(outage.due - begun)}"
+        when = f"at {clock_time(outage.due - begun)}" if now < outage.due else "once the view is fresh"
+        return f"{outage.part}: to be killed with -9 {when}"
     killed = f"{outage.part}: killed with -9 at {clock_time(outage.killed - begun)}"
     if outage.fresh is not None:
         return f"{killed}, the view fresh again after {outage.fresh - outage.killed:.1f} s"
@@ -243,7 +258,7 @@ def stage_line(stage: Stage) -> str:
 def traffic_line(shown: Shown) -> str:
     """The state of the traffic in one line."""
     parts = [f"{clock_time(shown.elapsed_s)}", f"sent {shown.sent:,} ({per_second(shown.sent_per_s)})"]
-    if shown.outcomes is not None:
+    if _is_known(shown.outcomes):
         parts.append(f"applied {shown.outcomes['applied']:,} ({per_second(shown.applied_per_s)})")
     if shown.recent is not None:
         parts.append(f"fresh after p50 {milliseconds(shown.recent.p50)}, p99 {milliseconds(shown.recent.p99)}")

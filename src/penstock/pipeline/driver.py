@@ -4,6 +4,7 @@ V3   The ledger is the truth about what has happened. Every start uses a new, em
      an old checkpoint is never read.
 What a start again mends (log or database away for a while, a contested batch) is retried for ever by a service and a
 few times under `once`; everything else stops the pipeline with its error.
+L7   A batch whose rows are more than the driver may hold is taken in smaller parts from then on.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.core.errors import DataLossError, PenstockError, RetryError, fail
+from penstock.core.errors import DataLossError, RetryError, fail
 from penstock.core.units import Offset, PartitionId
 from penstock.core.values import cut_to_json
 from penstock.pipeline.batch import what_it_said
 from penstock.pipeline.microbatch import Processor, Progress
 from penstock.views import fence
 
+RESULT_LIMIT = "spark.driver.maxResultSize"
+"""Spark names this setting when the rows of a batch are more than the driver may hold."""
 RETRY_S = 1.0
 TRIES_ONCE = 5
 _WATCH_S = 1
@@ -54,10 +57,10 @@ class Driver:
         return self.processor.registered.name
 
     def drive(self, *, once: bool) -> None:
-        tries = 0
+        tries, before = 0, self.processor.number
         while not self.stopping.is_set():
-            before = self.processor.number
             try:
+                before = self._catch_up()
                 self._check_log()
                 self._run_query(once=once)
             except RetryError as error:
@@ -68,6 +71,14 @@ class Driver:
                 self.stopping.wait(RETRY_S)
             else:
                 return
+
+    def _catch_up(self) -> int:
+        """Number batches from where the ledger ends: what became of the last one may have been told to nobody."""
+        database = self.processor.database
+        with database.errors():
+            last = fence.read_last_batch(database.connection, pipeline=self.processor.registered.id)
+        self.processor.number = last or 0
+        return self.processor.number
 
     def _check_log(self) -> None:
         """Ask the log for every topic: what is wrong with it is told here as what it is."""
@@ -122,11 +133,13 @@ class Driver:
 
     def _reason(self, error: PySparkException) -> Exception:
         """Why the query ended: what our own code raised, else what Spark says of the reading side."""
-        if isinstance(self._failure, PenstockError) or (
-            self._failure is not None and not isinstance(self._failure, PySparkException)
-        ):
+        if self._failure is not None and not isinstance(self._failure, PySparkException):
             return self._failure
-        return fail(RetryError, "query-ended", pipeline=self.name, reason=what_it_said(self._failure or error))
+        reason = what_it_said(self._failure or error)
+        if RESULT_LIMIT in reason:
+            self.records_max = max(1, self.records_max // 4)
+            return fail(RetryError, "batch-beyond-driver", pipeline=self.name, records_max=self.records_max)
+        return fail(RetryError, "query-ended", pipeline=self.name, reason=reason)
 
 
 @contextmanager

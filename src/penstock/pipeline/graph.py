@@ -51,12 +51,13 @@ def bind(pipeline: Pipeline, *, spark: SparkSession, file: Path) -> Graph:
     empty = {topic.name: topic_frame(spark, topic.topic, empty_rows(topic.topic)) for topic in pipeline.topics}
     frames = streams_of(pipeline, topics=empty)
     views = tuple(_bind_view(view, frames[view.stream.name]) for view in pipeline.views)
+    streams = tuple(_stream(stream, frames[stream.name]) for stream in pipeline.streams)
     definition = Definition(
         name=pipeline.name,
         file=str(file.absolute()),
-        fingerprint=_fingerprint(pipeline, frames),
+        fingerprint=_hashed(*(stream.fingerprint for stream in streams)),
         topics=tuple(topic.topic for topic in pipeline.topics),
-        streams=tuple(Stream(s.name, tuple(read.name for read in s.reads)) for s in pipeline.streams),
+        streams=streams,
         views=views,
     )
     return Graph(pipeline, definition, {name: _spelled(frame) for name, frame in frames.items()})
@@ -146,8 +147,10 @@ def _spelled(frame: DataFrame) -> tuple[str, ...]:
     return tuple(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields)
 
 
-def _fingerprint(pipeline: Pipeline, frames: Mapping[str, DataFrame]) -> str:
-    digest = hashlib.sha256()
-    for stream in pipeline.streams:
-        digest.update(f"{stream.name}\0{plan_text(frames[stream.name])}\0{fingerprint_of(stream.function)}\0".encode())
-    return digest.hexdigest()[:32]
+def _stream(stream: StreamHandle, frame: DataFrame) -> Stream:
+    known_by = _hashed(plan_text(frame), fingerprint_of(stream.function))
+    return Stream(stream.name, tuple(read.name for read in stream.reads), known_by)
+
+
+def _hashed(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.declared import Column, parse_schema
+from penstock.core.units import Offset, PartitionId
 from penstock.core.values import OffsetRange
 from penstock.kernels.columns import arrow_schema
 from penstock.kernels.decode import Decoded, decode, describe
 from penstock.kernels.hashing import hash_rows
-from penstock.protocol.scan import RecordColumns
+from penstock.protocol.scan import RecordColumns, scan
 
 UNDECODABLE = "undecodable"
 NO_IDENTITY = "no identity"
@@ -120,6 +121,15 @@ def record_rows(records: RecordColumns, *, intake: Intake, place: OffsetRange) -
     values = pa.StructArray.from_arrays(decoded.columns.columns, fields=list(intake.structs[at]))
     structs = [values if other == at else pa.nulls(count, kind) for other, kind in enumerate(intake.structs)]
     return pa.RecordBatch.from_arrays([*fixed, *structs], schema=intake.schema)
+
+
+def warm_up(intake: Intake) -> None:
+    """Load what is compiled, or compile it once for all workers, while Spark is still starting."""
+    nothing = np.zeros(0, np.int64)
+    records = RecordColumns(np.zeros(0, np.uint8), *[nothing] * 6)
+    for topic in intake.topics:
+        record_rows(records, intake=intake, place=OffsetRange(topic.name, PartitionId(0), Offset(0), Offset(0)))
+    scan([], start=Offset(0), end=Offset(0))
 
 
 def range_row(place: OffsetRange, *, read: int, intake: Intake) -> pa.RecordBatch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -17,7 +18,7 @@ from penstock.core.values import cut_to_json
 from penstock.pipeline.declare import Pipeline
 from penstock.pipeline.driver import Driver, stopped_by_signals
 from penstock.pipeline.graph import bind
-from penstock.pipeline.intake_rows import Intake, IntakeTopic
+from penstock.pipeline.intake_rows import Intake, IntakeTopic, warm_up
 from penstock.pipeline.load import load_pipeline
 from penstock.pipeline.microbatch import Processor, Progress
 from penstock.pipeline.publish import Publisher
@@ -45,6 +46,7 @@ def run(
         pipeline.rename(name)
     with database_url(settings) as url:
         say(f"pipeline {pipeline.name}: starting Spark")
+        threading.Thread(target=warm_up, args=[intake_of(pipeline, key=bytes(16))], daemon=True).start()
         spark = start_spark()
         try:
             with (

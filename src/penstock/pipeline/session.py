@@ -17,6 +17,9 @@ from penstock.pipeline.source import PenstockSource
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # A batch is held on the driver; past this bound it is refused and taken in smaller parts.
+    "spark.driver.memory": "2g",
+    "spark.driver.maxResultSize": "512m",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",

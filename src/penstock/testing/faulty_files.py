@@ -82,9 +82,9 @@ class _Node:
         return _Node(left, bytearray(left))
 
 
-def _part_of(change: _Write | _Resize, random: Random) -> _Write | _Resize:
+def _part_of(change: _Write | _Resize, random: Random) -> _Write:
     if isinstance(change, _Resize):
-        return change
+        return _Write(0, b"")
     kept = random.randint(0, len(change.data))
     zeros = random.choice((0, 0, len(change.data) - kept))
     return _Write(change.position, change.data[:kept] + bytes(zeros))

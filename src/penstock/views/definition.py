@@ -1,7 +1,7 @@
 """A pipeline's definition as the database keeps it: to JSON, back, and what differs between two.
 
-Two definitions are the same when nothing but the path of their file differs; the fingerprint stands for what JSON
-cannot show, the code of the functions.
+Two definitions are the same when nothing but the path of their file differs; a stream's fingerprint stands for what
+JSON cannot show, the plan and the code of its function.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def from_json(value: Mapping[str, object]) -> Definition:
         file=found["file"],
         fingerprint=found["fingerprint"],
         topics=tuple(_topic(topic) for topic in found["topics"]),
-        streams=tuple(Stream(stream["name"], tuple(stream["reads"])) for stream in found["streams"]),
+        streams=tuple(
+            Stream(stream["name"], tuple(stream["reads"]), stream["fingerprint"]) for stream in found["streams"]
+        ),
         views=tuple(view_from_json(view) for view in found["views"]),
     )
 
@@ -81,15 +83,12 @@ def _measure(found: Json) -> Measure:
 def differences(registered: Definition, offered: Definition) -> list[str]:
     """What changed between two definitions, in words a message can hold; empty where nothing did.
 
-    >>> a = Definition("p", "p.py", "f1", (), (Stream("rated", ("requests",)),), ())
-    >>> differences(a, dataclasses.replace(a, fingerprint="f2"))
-    ['a function of rated']
+    >>> a, b = (Definition("p", "p.py", f, (), (Stream("rated", ("requests",), f),), ()) for f in ("f1", "f2"))
+    >>> differences(a, b)
+    ['stream rated']
     """
     changed = [*_topic_differences(registered, offered), *_stream_differences(registered, offered)]
-    changed += _named_differences("view", registered.views, offered.views)
-    if not changed and registered.fingerprint != offered.fingerprint:
-        changed.append("a function of " + ", ".join(stream.name for stream in offered.streams))
-    return changed
+    return changed + _named_differences("view", registered.views, offered.views)
 
 
 def _topic_differences(registered: Definition, offered: Definition) -> list[str]:

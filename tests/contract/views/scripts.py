@@ -63,7 +63,9 @@ def definition(
         Late("correct", DurationUs(86_400_000_000)),
         DurationUs(60_000_000),
     )
-    return Definition(name, "/work/usage.py", fingerprint, (topic,), (Stream("billable", (TOPIC,)),), tuple(views))
+    return Definition(
+        name, "/srv/usage.py", fingerprint, (topic,), (Stream("billable", (TOPIC,), fingerprint),), tuple(views)
+    )
 
 
 def take(

@@ -135,7 +135,7 @@ def sleeper(url: str, *, inside_transaction: bool) -> Iterator[subprocess.Popen[
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (definition(fingerprint="f2"), "a function of billable changed"),
+        (definition(fingerprint="f2"), "stream billable changed"),
         (definition(views=()), f"view {VIEW} changed"),
         (definition(views=(ACCOUNT_VIEW, dataclasses.replace(ACCOUNT_VIEW, name="more"))), "view more changed"),
         (
@@ -150,7 +150,7 @@ def test_a_changed_pipeline_is_refused_and_says_what_changed(
     take(database)
     with pytest.raises(CallerError, match=words) as refused:
         take(database, changed)
-    assert refused.value.next_step == "penstock run /work/usage.py --as NAME"
+    assert refused.value.next_step == "penstock run /srv/usage.py --as NAME"
 
 
 @pytest.mark.parametrize(

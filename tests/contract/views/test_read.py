@@ -95,9 +95,9 @@ def test_a_reader_sees_one_commit_whole(database: Database, url: str) -> None:
 
 
 def test_a_database_that_does_not_exist_is_refused(url: str) -> None:
-    with Database(conninfo.make_conninfo(url, dbname="nowhere")) as database:
-        with pytest.raises(CallerError, match='database "nowhere" does not exist'):
-            read.status(database)
+    nowhere = conninfo.make_conninfo(url, dbname="nowhere")
+    with Database(nowhere) as database, pytest.raises(CallerError, match='database "nowhere" does not exist'):
+        read.status(database)
 
 
 @pytest.mark.skipif(GIVEN_URL is None, reason="the embedded server asks for no password; set PENSTOCK_DATABASE_URL")

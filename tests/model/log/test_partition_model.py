@@ -99,11 +99,16 @@ class PartitionMachine(RuleBasedStateMachine):
             self.store.settle(round_)
             self.acknowledged = self.end
 
-    @rule(call=st.integers(1, 9), fault=FAULTS, appended=st.booleans(), seed=st.integers(0, 99))
+    @rule(sizes=st.lists(SIZES, min_size=1, max_size=6), idempotent=st.booleans())
+    def append_several(self, sizes: list[int], *, idempotent: bool) -> None:
+        for size in sizes:
+            self.append([size], 1, idempotent=idempotent)
+
+    @rule(call=st.integers(1, 6), fault=FAULTS, appended=st.booleans(), seed=st.integers(0, 99))
     def flush_with_fault(self, call: int, fault: Fault, *, appended: bool, seed: int) -> None:
+        self.append([1], 1, idempotent=True)
         round_ = self.store.take_round()
-        if round_ is None:
-            return
+        assert round_
         taken = self.end
         self.files.fault_at(self.files.calls + call, fault=fault)
         try:
@@ -122,6 +127,12 @@ class PartitionMachine(RuleBasedStateMachine):
 
     def forget_from(self, offset: int) -> None:
         self.batches = [held for held in self.batches if held.base < offset]
+
+    @rule(call=st.integers(1, 3), idempotent=st.booleans())
+    def find_the_disk_full(self, call: int, *, idempotent: bool) -> None:
+        """Whatever the round had is taken back, and the same batch may be sent again."""
+        self.append([1], 1, idempotent=idempotent)
+        self.flush_with_fault(call, Fault.FULL, appended=True, seed=1)
 
     @rule(seed=st.integers(0, 99))
     def crash(self, seed: int) -> None:

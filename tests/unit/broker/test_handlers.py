@@ -269,6 +269,7 @@ def test_l1_latest_is_the_durable_end(machine: Machine) -> None:
     wanted = ListOffsetsRequest(-1, topics=[ListOffsetsRequestTopic("t", [ListOffsetsRequestPartition(0, -1, -1)])])
     before = machine.ask(wanted, ListOffsetsResponse, version=7, connection=2)
     assert before.topics[0].partitions[0].offset == 0
+    machine.finish_flush()
     assert listed(machine, -1)[1] == 1
 
 

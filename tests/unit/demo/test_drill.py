@@ -89,11 +89,11 @@ def test_a_view_that_was_never_fresh_within_a_second_need_not_become_so() -> Non
         drill,
         [
             (3.0, seen(behind=1.5), []),
-            (22.9, seen(behind=1.5), []),
-            (23.0, seen(behind=1.5), [Kill("broker")]),
-            (25.0, seen(behind=3.5), [Start("broker")]),
-            (29.0, seen(behind=3.1, newest=25.9), []),
-            (29.5, seen(behind=2.9, newest=26.6), []),
+            (12.9, seen(behind=1.5), []),
+            (13.0, seen(behind=1.5), [Kill("broker")]),
+            (15.0, seen(behind=3.5), [Start("broker")]),
+            (19.0, seen(behind=3.1, newest=15.9), []),
+            (19.5, seen(behind=2.9, newest=16.6), []),
         ],
     )
     assert drill.is_over

@@ -89,7 +89,7 @@ def test_the_fullest_screen_fits_80_columns_and_24_rows() -> None:
 
 def test_what_is_not_known_yet_is_a_dash_and_not_a_zero() -> None:
     text = "\n".join(drawn(shown()))
-    assert "nothing committed yet" in text
+    assert "waiting for the first batch" in text
     assert "p50 -" in text
     assert "0 applied" not in text
     assert "0/s" not in text.replace("1,000/s", "")
@@ -103,7 +103,8 @@ def test_a_balance_that_does_not_add_up_says_so() -> None:
 @pytest.mark.parametrize(
     ("outage", "line"),
     [
-        (Outage("broker", 113.0), "broker: to be killed with -9 at 0:13"),
+        (Outage("broker", 116.0), "broker: to be killed with -9 at 0:16"),
+        (Outage("broker", 113.0), "broker: to be killed with -9 once the view is fresh"),
         (Outage("broker", 113.0, killed=113.5), "broker: killed with -9 at 0:13, down for 1.5 s"),
         (
             Outage("broker", 113.0, killed=113.5, started=114.5),

@@ -225,6 +225,9 @@ def test_a_round_without_room_is_taken_back_and_the_next_one_goes_on() -> None:
     assert append(partition, batch("again", producer=5)) == Appended(Offset(1), Offset(2))
     flush(store)
     assert values_from(partition) == ["a", "again"]
+    store = open_store(files.after_kill())
+    assert not store.quarantined
+    assert values_from(store.partitions[NAME]) == ["a", "again"]
 
 
 def test_every_call_of_a_round_that_rolls_twice_can_find_the_disk_full() -> None:

@@ -106,6 +106,16 @@ def test_what_stands_past_the_record_is_copied_to_a_segment_of_its_own() -> None
     assert values_from(partition) == ["a", "b", "c"]
 
 
+def test_l1_the_power_may_fail_right_after_a_recovery() -> None:
+    for seed in range(20):
+        files = FaultyFiles()
+        rounds(files, "a", "b", "c")
+        reopened(files)
+        store, partition = reopened(files.after_power_cut(seed=seed))
+        assert not store.losses
+        assert values_from(partition) == ["a", "b", "c"]
+
+
 def test_l2_what_a_reader_saw_after_a_failed_sync_and_a_restart_survives_a_power_cut() -> None:
     """The failed sync left the batch in the page cache only; the copy is what brings it to the disk."""
     files = FaultyFiles()

@@ -212,7 +212,7 @@ def test_a_report_gathers_the_differences_of_log_and_views() -> None:
     assert [found.where for found in report.differences] == ["t-0", "t-0", "by_model"]
 
 
-DEFINITION = Definition("p", "p.py", "f", (TOPIC,), (Stream("positive", ("t",)),), (BY_MODEL, BY_MINUTE))
+DEFINITION = Definition("p", "p.py", "f", (TOPIC,), (Stream("positive", ("t",), "f"),), (BY_MODEL, BY_MINUTE))
 
 
 def positive(source: str, row: ModelRow) -> list[ModelRow]:
