@@ -5,8 +5,8 @@
 The mock is the yardstick: it lives inside the client's process, is written in C, and keeps everything in memory, so a
 ratio near 1 means that the client is the limit. Both take turns in one run, on the same seeded records; every figure
 counts only after number and checksum of what came back are right. Our broker syncs before every acknowledgement.
-The mock keeps the last 5 MB of a partition only, so what is consumed is 4 MB, several times over, from the first record's
-arrival to the last one's; a consumer's start is the client's own.
+The mock keeps the last 5 MB of a partition only, so what is consumed is 4 MB, several times over, from the arrival of
+the first record to that of the last; a consumer's start is the client's own.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ from penstock.broker.handlers import (
     produce,
 )
 from penstock.broker.node import Node
-from penstock.core.errors import PenstockError
+from penstock.core.errors import BugError, PenstockError
 from penstock.protocol.apis import ApiKey, accepts
 from penstock.protocol.frames import RequestHeader, decode_request_header
 
@@ -88,6 +88,7 @@ class Core:
         self._on[type(event)](event, now)
         for connection in self._node.take_answered():
             self._send_answers(connection, now)
+            self._pace(connection)
         return self._node.take_effects()
 
     @property
@@ -107,11 +108,12 @@ class Core:
             return
         try:
             self._answer(connection, event.frame, now)
+        except BugError:
+            raise
         except PenstockError as error:
             self._close(connection, str(error))
-        if connection.is_full and not connection.is_paused:
-            connection.is_paused = True
-            self._node.do(Pause(connection.number))
+        if connection.calls and connection.calls[-1].reply is None:
+            self._pace(connection)
 
     def _answer(self, connection: Connection, frame: memoryview, now: Moment) -> None:
         header, position = decode_request_header(frame)
@@ -132,12 +134,13 @@ class Core:
             if call.reply and not connection.is_closed:
                 self._node.do(Reply(connection.number, call.reply))
                 self._node.sent(connection, size=sum(map(len, call.reply)))
-        self._resume_if_free(connection)
 
-    def _resume_if_free(self, connection: Connection) -> None:
-        if connection.is_paused and not connection.is_full and not connection.is_closed:
-            connection.is_paused = False
-            self._node.do(Resume(connection.number))
+    def _pace(self, connection: Connection) -> None:
+        """Take requests exactly while there is room for them (L7)."""
+        if connection.is_full != connection.is_paused and not connection.is_closed:
+            connection.is_paused = connection.is_full
+            number = connection.number
+            self._node.do(Pause(number) if connection.is_paused else Resume(number))
 
     def _close(self, connection: Connection, reason: str) -> None:
         connection.is_closed = True
@@ -161,7 +164,7 @@ class Core:
         connection = self._connections.get(event.connection)
         if connection:
             self._node.drained(connection)
-            self._resume_if_free(connection)
+            self._pace(connection)
 
     def _connection_closed(self, event: ConnectionClosed, now: Moment) -> None:
         connection = self._connections.pop(event.connection, None)

@@ -213,9 +213,6 @@ class Node:
         """Blocking: a clean stop."""
         self._store.close()
 
-    def abandon(self) -> None:
-        """Stop as a crash would: nothing more may be written after a failed sync (L1)."""
-
     # Topics and partitions
 
     def partition(self, topic: Topic, index: PartitionId) -> Partition | KafkaError:

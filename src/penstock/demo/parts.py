@@ -9,6 +9,7 @@ Worst case: a part that does not stop within `STOP_S` of SIGTERM is killed; ever
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from penstock.demo.sessions import kill_session
 STOP_S = 20.0
 _POLL_S = 0.05
 _QUOTED_MAX = 300
+_CODE = re.compile(r" \([a-z0-9-]+\)$")
+"""What the command line puts after its message; ours has a code of its own."""
 
 
 class Guard:
@@ -165,4 +168,4 @@ def _last_words(printed: str) -> str:
     said = next(
         (line for line in reversed(lines) if line.startswith("error: ")), lines[-1] if lines else "nothing said"
     )
-    return said.removeprefix("error: ")[:_QUOTED_MAX]
+    return _CODE.sub("", said.removeprefix("error: "))[:_QUOTED_MAX]

@@ -170,8 +170,10 @@ class Production:
 
     def end(self) -> None:
         """The view holds everything now."""
+        now = self.clock.monotonic()
         self._seconds_in_all = max(self.elapsed, TICK_S)
         self.view.look()
+        self.display.traffic(self._shown(now))
 
     def rates(self, *, asked: int) -> Rates:
         """Over the whole stretch, until the view held everything."""

@@ -83,31 +83,40 @@ class Result:
 
     def lines(self) -> list[str]:
         """The same for people."""
-        rows = {
-            "bill": "{account}: {requests:,} requests, quantity {quantity}".format_map(self.bill),
-            "balance": self._balance_line(),
-            "truth": self._truth_line(),
-            "proof": self._proof_line(),
-            "freshness": self._freshness_line(self.freshness),
-            "  steady": self._freshness_line(self.steady) + " (without start and drill)",
-            "rates": f"sent {per_second(self.rates.sent)}, applied {per_second(self.rates.applied)}"
-            f" over {self.rates.seconds:.0f} s",
+        sections = {
+            "bill": ["{account}: {requests:,} requests, quantity {quantity}".format_map(self.bill)],
+            "balance": self._balance_lines(),
+            "truth": [self._truth_line(), *self.truth_differences[:SHOWN_MAX]],
+            "proof": [self._proof_line(), *map(str, self.proof.found[:SHOWN_MAX])],
+            "freshness": [self._freshness_line(self.freshness)],
+            "  steady": [self._freshness_line(self.steady) + ", start and drill apart"],
+            "rates": [self._rates_line()],
+            "drill": self._drill_lines(),
         }
-        lines = [f"{name:<11}{text}" for name, text in rows.items()]
-        lines += [f"{'drill' if index == 0 else '':<11}{text}" for index, text in enumerate(self._drill_lines())]
-        lines += [f"           {found}" for found in [*self.truth_differences, *self.proof.found][:SHOWN_MAX]]
-        return [*lines, "", self._verdict(), f"again: `penstock demo` goes on from {self.home}"]
+        lines = [
+            f"{name if index == 0 else '':<11}{text}"
+            for name, texts in sections.items()
+            for index, text in enumerate(texts)
+        ]
+        return [*lines, "", self._verdict(), f"`penstock demo` goes on from {self.home}."]
 
-    def _balance_line(self) -> str:
-        parts = " + ".join(f"{name} {count:,}" for name, count in self.outcomes.items() if name != "read")
-        return f"read {self.outcomes['read']:,} {'=' if self.balance else 'IS NOT'} {parts}"
+    def _balance_lines(self) -> list[str]:
+        """Two lines that fit a narrow screen."""
+        parts = [f"{name} {count:,}" for name, count in self.outcomes.items() if name != "read"]
+        sign = "=" if self.balance else "IS NOT"
+        first, second = " + ".join(parts[:3]), " + ".join(parts[3:])
+        return [f"read {self.outcomes['read']:,} {sign} {first}", f"  + {second}"]
+
+    def _rates_line(self) -> str:
+        sent, applied = per_second(self.rates.sent), per_second(self.rates.applied)
+        return f"sent {sent}, applied {applied} over {self.rates.seconds:.0f} s"
 
     def _truth_line(self) -> str:
         if self.truth_differences:
             return f"{len(self.truth_differences)} departures from what the producer sent"
         if self.strangers:
-            return f"as many records as were sent, {self.strangers:,} of them by others, so outcomes are not compared"
-        return "every outcome, and every account's requests and quantity, as the producer counted them"
+            return f"all records counted; {self.strangers:,} are by others, so outcomes are not compared"
+        return "every outcome and every account as the producer counted them"
 
     def _proof_line(self) -> str:
         count = self.proof.differences

@@ -165,12 +165,11 @@ def _heading(shown: Shown | None, *, width: int) -> Text:
 
 
 def _time_text(shown: Shown) -> str:
+    """The time, and of how much, unless it went on for the drill's sake."""
     elapsed = clock_time(shown.elapsed_s)
-    return (
-        f"{elapsed} of {clock_time(shown.seconds)}"
-        if shown.elapsed_s <= shown.seconds
-        else f"{elapsed}, drill not over"
-    )
+    if shown.elapsed_s <= shown.seconds:
+        return f"{elapsed} of {clock_time(shown.seconds)}"
+    return f"{elapsed}, drill not over" if any(outage.fresh is None for outage in shown.outages) else elapsed
 
 
 def _traffic_table(shown: Shown) -> Table:

@@ -1,7 +1,7 @@
 """Look at the ledger every few milliseconds, to see when the view covers what was sent.
 
 The cut commits in one transaction with the view (law V3), so a cut that is seen is a view that can be read.
-Limit: the looks cost about a twentieth of a core, which the pipeline does not get.
+Limit: the looks cost a thirtieth of a core, which the pipeline does not get.
 Worst case: while the database does not answer there are no looks, and ages grow until it does.
 """
 

@@ -72,7 +72,7 @@ def perform(files: Files, work: Work) -> None:
         for extent in work.extents:
             _write(files, extent)
     except RetryError:
-        _take_back(files, work.extents)
+        _take_back(files, work)
         raise
     if any(extent.is_new for extent in work.extents):
         files.sync_folder(work.folder)
@@ -93,18 +93,28 @@ def seal_files(files: Files, path: Path, *, seal: Seal) -> None:
     replace_whole(files, seal.snapshot_path, content=seal.snapshot)
 
 
-def _take_back(files: Files, extents: tuple[Extent, ...]) -> None:
-    """Leave the files as they were: a shorter write at the same place must not be followed by an earlier one's rest."""
-    for extent in reversed(extents):
-        if extent.is_new:
-            files.remove(extent.path)
-        else:
+def _take_back(files: Files, work: Work) -> None:
+    """Leave the files as they were, durably: later segments first, so that a crash here looks like one before.
+
+    Without the cut a shorter write at the same place would be followed by this one's rest; without the syncs a power
+    cut could bring back what the partition has given other offsets since.
+    """
+    for extent in work.extents:
+        for path in _made_with(extent):
+            files.remove(path)
+    files.sync_folder(work.folder)
+    for extent in work.extents:
+        if not extent.is_new:
             with opened(files, extent.path) as file:
                 file.truncate(extent.position)
-        if extent.seal:
-            for path in (extent.path.with_suffix(".index"), extent.path.with_suffix(".timeindex")):
-                files.remove(path)
-            files.remove(extent.seal.snapshot_path)
+                file.sync()
+
+
+def _made_with(extent: Extent) -> tuple[Path, ...]:
+    log = (extent.path,) if extent.is_new else ()
+    if extent.seal is None:
+        return log
+    return (*log, extent.path.with_suffix(".index"), extent.path.with_suffix(".timeindex"), extent.seal.snapshot_path)
 
 
 def _set_up(files: Files, folder: Path, setup: Setup) -> None:

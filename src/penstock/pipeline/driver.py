@@ -73,10 +73,14 @@ class Driver:
                 return
 
     def _catch_up(self) -> int:
-        """Number batches from where the ledger ends: what became of the last one may have been told to nobody."""
-        database = self.processor.database
+        """Number batches from where the ledger ends: what became of the last one may have been told to nobody.
+
+        A driver that was taken over ends here, even where no record comes that it could fail to commit.
+        """
+        database, registered = self.processor.database, self.processor.registered
+        fence.hold(database, registered, clock=self.processor.clock)
         with database.errors():
-            last = fence.read_last_batch(database.connection, pipeline=self.processor.registered.id)
+            last = fence.read_last_batch(database.connection, pipeline=registered.id)
         self.processor.number = last or 0
         return self.processor.number
 
@@ -161,13 +165,29 @@ def stopped_by_signals(stopping: threading.Event) -> Iterator[None]:
 
 @contextmanager
 def _checkpoint(name: str, *, home: Path) -> Iterator[Path]:
-    """A new, empty folder, in memory where there is a place for that; what a killed run left is removed first."""
+    """A new, empty folder, in memory where there is a place for that; what killed processes left is removed first.
+
+    It is this process's own: one that was taken over removes its own when it wakes, and not that of its successor.
+    """
     memory = Path("/dev/shm")  # noqa: S108  # nothing in it is ever read by a later start
     parent = memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
-    folder = parent / f"penstock-{sha256(str(home).encode()).hexdigest()[:12]}-{name}"
-    shutil.rmtree(folder, ignore_errors=True)
+    prefix = f"penstock-{sha256(str(home).encode()).hexdigest()[:12]}-{name}-"
+    folder = parent / f"{prefix}{os.getpid()}"
+    for left in parent.glob(f"{prefix}*"):
+        if left == folder or not _is_alive(left.name.removeprefix(prefix)):
+            shutil.rmtree(left, ignore_errors=True)
     folder.mkdir(mode=0o700)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -50,6 +50,8 @@ def bind(pipeline: Pipeline, *, spark: SparkSession, file: Path) -> Graph:
         raise fail(CallerError, "pipeline-without-view", pipeline=pipeline.name)
     empty = {topic.name: topic_frame(spark, topic.topic, empty_rows(topic.topic)) for topic in pipeline.topics}
     frames = streams_of(pipeline, topics=empty)
+    for stream in pipeline.streams:
+        _check_frame(stream, frames[stream.name])
     views = tuple(_bind_view(view, frames[view.stream.name]) for view in pipeline.views)
     streams = tuple(_stream(stream, frames[stream.name]) for stream in pipeline.streams)
     definition = Definition(
@@ -84,7 +86,6 @@ def _call(stream: StreamHandle, frames: list[DataFrame]) -> DataFrame:
         raise fail(CallerError, "stream-function-broken", stream=stream.name, reason=reason) from error
     if not isinstance(made, DataFrame):
         raise fail(CallerError, "stream-returns-no-frame", stream=stream.name, value=type(made).__name__)
-    _check_frame(stream, made)
     return made
 
 

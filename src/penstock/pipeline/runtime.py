@@ -6,13 +6,14 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from penstock.core.clock import RealClock
+from penstock.core.errors import RetryError
 from penstock.core.settings import Settings
 from penstock.core.values import cut_to_json
 from penstock.pipeline.declare import Pipeline
@@ -24,7 +25,7 @@ from penstock.pipeline.microbatch import Processor, Progress
 from penstock.pipeline.publish import Publisher
 from penstock.pipeline.session import open_session
 from penstock.protocol.client import Client
-from penstock.views import fence
+from penstock.views import fence, schema
 from penstock.views.connection import Database
 from penstock.views.server import database_url
 
@@ -45,6 +46,7 @@ def run(
     if name is not None:
         pipeline.rename(name)
     with database_url(settings) as url:
+        _check_places(pipeline, url=url, bootstrap=settings.bootstrap)
         say(f"pipeline {pipeline.name}: starting Spark")
         threading.Thread(target=warm_up, args=[intake_of(pipeline, key=bytes(16))], daemon=True).start()
         spark = start_spark()
@@ -65,6 +67,15 @@ def run(
                 driver.drive(once=once)
         finally:
             spark.stop()
+
+
+def _check_places(pipeline: Pipeline, *, url: str, bootstrap: str) -> None:
+    """What is wrong with the database or a topic's name is told at once, not after the seconds that Spark needs."""
+    with Database(url) as database:
+        schema.ensure(database)
+    with suppress(RetryError), Client(bootstrap, clock=RealClock(), patience_s=0) as client:
+        for topic in pipeline.topics:
+            client.partitions(topic.name)
 
 
 @contextmanager

@@ -38,7 +38,8 @@ _SETTINGS = {
     "spark.sql.streaming.stopTimeout": "30s",
     "spark.sql.streaming.numRecentProgressUpdates": "200",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    "spark.log.level": "ERROR",
+    # What goes wrong reaches the driver as an exception, and is told in one line; Spark would add a hundred.
+    "spark.log.level": "FATAL",
     "spark.sql.artifact.isolation.enabled": "false",
 }
 TASK_TRIES = 4

@@ -14,6 +14,7 @@ Limit: POSIX; the process that makes a plant is itself a user of the embedded Po
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -151,13 +152,10 @@ class Plant:
     """A broker, a database, and whoever is started on them."""
 
     folder: Path
+    home: Path
     broker: BrokerProcess
     url: str
     started: list[PipelineProcess] = field(default_factory=list)
-
-    @property
-    def home(self) -> Path:
-        return self.folder / "home"
 
     def environment(self, settings: Mapping[str, object]) -> dict[str, str]:
         """The process's own, without settings of the machine, with those of the plant and the ones given."""
@@ -267,15 +265,18 @@ class Plant:
             with suppress(ProcessLookupError):
                 each.signal_all(signal.SIGKILL)
             each.process.wait(PATIENCE_S)
+            for left in Path("/dev/shm").glob(f"penstock-*-{each.pid}"):
+                shutil.rmtree(left, ignore_errors=True)
 
 
 @contextmanager
-def running_plant(folder: Path) -> Iterator[Plant]:
+def running_plant(folder: Path, *, home: Path | None = None) -> Iterator[Plant]:
     """A broker and a database under a folder; they end with the block, and so does all that was started on them."""
     broker = start_broker(folder / "log")
+    home = home or folder / "home"
     try:
-        with embedded(folder / "home") as server:
-            plant = Plant(folder, broker, server.url)
+        with embedded(home) as server:
+            plant = Plant(folder, home, broker, server.url)
             try:
                 yield plant
             finally:

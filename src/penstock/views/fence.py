@@ -182,11 +182,13 @@ def _enter(connection: Connection, definition: Definition, *, pipeline: int, hos
 
 
 def _refuse_changes(connection: Connection, offered: Definition, *, pipeline: int) -> None:
-    """Only what was never taken may still change: at epoch 0 nothing is built on the definition."""
+    """Only what nothing is built on may change: all of it at epoch 0, functions until a batch is committed."""
     query = "SELECT definition FROM penstock.pipelines WHERE id = %s AND epoch > 0"
     row = connection.execute(query, (pipeline,)).fetchone()
-    changed = definitions.differences(definitions.from_json(row[0]), offered) if row else []
-    if changed:
+    held = definitions.from_json(row[0]) if row else offered
+    changed = definitions.differences(held, offered)
+    is_unused = read_last_batch(connection, pipeline=pipeline) is None
+    if changed and not (is_unused and (held.topics, held.views) == (offered.topics, offered.views)):
         raise fail(
             CallerError, "pipeline-changed", pipeline=offered.name, changed=", ".join(changed), file=offered.file
         )

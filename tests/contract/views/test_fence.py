@@ -147,7 +147,7 @@ def sleeper(url: str, *, inside_transaction: bool) -> Iterator[subprocess.Popen[
 def test_a_changed_pipeline_is_refused_and_says_what_changed(
     database: Database, changed: Definition, words: str
 ) -> None:
-    take(database)
+    commit(database, take(database), full_batch(1, 0, "a"), clock=CLOCK)
     with pytest.raises(CallerError, match=words) as refused:
         take(database, changed)
     assert refused.value.next_step == "penstock run /srv/usage.py --as NAME"
@@ -178,9 +178,18 @@ def test_a_pipeline_file_may_move(database: Database) -> None:
 
 def test_a_refused_driver_leaves_the_pipeline_to_the_one_that_runs_it(database: Database, url: str) -> None:
     registered = take(database)
+    commit(database, registered, full_batch(1, 0, "a"), clock=CLOCK)
     with Database(url) as other, pytest.raises(CallerError, match="pipeline-changed"):
         take(other, definition(fingerprint="f2"), take_over=True, wait_s=10)
-    commit(database, registered, full_batch(1, 0, "a"), clock=CLOCK)
+    commit(database, registered, full_batch(2, 2, "b"), clock=CLOCK)
+
+
+def test_a_function_may_be_corrected_until_a_batch_is_committed(database: Database) -> None:
+    take(database)
+    corrected = take(database, definition(fingerprint="f2"))
+    commit(database, corrected, full_batch(1, 0, "a"), clock=CLOCK)
+    with pytest.raises(CallerError, match="pipeline-changed"):
+        take(database, definition(fingerprint="f3"))
 
 
 def test_the_name_of_another_pipelines_view_is_refused_and_may_then_be_changed(database: Database) -> None:

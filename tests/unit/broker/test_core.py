@@ -131,7 +131,7 @@ def test_l7_a_client_that_does_not_take_its_answers_is_not_read_from(machine: Ma
     machine.send(produce_request(batch(b"x" * 100_000)), version=9)
     machine.finish_flush()
     effects = machine.send(fetch_request(0), version=11, connection=2)
-    assert kinds(effects) == [Pause, Reply]
+    assert kinds(effects) == [Reply, Pause]
     assert machine.happen(ConnectionDrained(2)) == [Resume(2)]
 
 

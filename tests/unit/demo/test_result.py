@@ -69,9 +69,11 @@ def test_the_document_has_what_scripts_ask_for() -> None:
 
 def test_the_lines_end_with_a_verdict() -> None:
     text = "\n".join(RESULT.lines())
+    assert max(len(line) for line in RESULT.lines()) <= 80
     for part in (
         "northwind: 1,234 requests, quantity 3000.500000",
-        "read 110 = applied 100 + duplicate 5 + conflict 2 + rejected 3 + late 0 + pending 0",
+        "read 110 = applied 100 + duplicate 5 + conflict 2",
+        "  + rejected 3 + late 0 + pending 0",
         "0 differences in 30 rows of 2 views",
         "p50 150 ms, p99 2,500 ms",
         "p50 140 ms, p99 390 ms",

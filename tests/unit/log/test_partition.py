@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from penstock.core.errors import CorruptError, DataLossError
@@ -61,6 +63,45 @@ def test_l2_offsets_and_the_leader_epoch_are_written_into_the_stored_batch() -> 
     second = parse_header(stored, first.size)
     assert (first.base_offset, first.leader_epoch, second.base_offset) == (0, 0, 2)
     assert first.crc == parse_header(batch("a", "b")).crc
+
+
+def test_l1_no_read_passes_the_high_watermark_whether_the_rest_is_in_memory_or_on_disk() -> None:
+    store, partition = new_partition(FaultyFiles(), NO_TAIL)
+    for value in "ab":
+        append_at(partition, batch(value, at=1_000))
+    flush(store)
+    append_at(partition, batch("c", at=5_000))
+    append_at(partition, batch("d", at=6_000))
+    for _ in range(2):
+        cold = partition.read(Offset(0), max_bytes=10_000)
+        assert isinstance(cold, ColdRead)
+        assert records_in(b"".join(cold.run())) == [(0, "a"), (1, "b")]
+        search = partition.find_by_time(TimestampMs(1_000))
+        assert search is not None
+        assert dataclasses.replace(search, timestamp_ms=TimestampMs(5_000)).run() is None
+        if round_ := store.take_round():
+            round_.run()
+
+
+def test_l1_a_read_from_memory_stops_at_the_high_watermark() -> None:
+    store, partition = new_partition(FaultyFiles())
+    append_at(partition, batch("a"))
+    flush(store)
+    append_at(partition, batch("b"))
+    assert isinstance(partition.read(Offset(0), max_bytes=10_000), list)
+    assert records_in(fetch(partition, 0)) == [(0, "a")]
+
+
+def test_an_index_that_went_wrong_while_the_log_was_open_misleads_nobody() -> None:
+    files = FaultyFiles()
+    partition = filled(files, 60)
+    index = FOLDER / f"{0:020}.index"
+    for entries in ("00000001 00000007", "00000001 00001158", "00000001 7fffffff", "00000000 00000000"):
+        files.put(index, content=bytes.fromhex(entries))
+        for offset in (0, 5, 20, 26):
+            assert records_in(fetch(partition, offset, max_bytes=1))[0][0] == offset
+    files.remove(index)
+    assert records_in(fetch(partition, 20, max_bytes=1))[0][0] == 20
 
 
 def test_what_is_appended_during_a_round_belongs_to_the_next() -> None:
@@ -230,6 +271,21 @@ def test_a_round_without_room_is_taken_back_and_the_next_one_goes_on() -> None:
     assert values_from(store.partitions[NAME]) == ["a", "again"]
 
 
+def test_l2_what_was_refused_for_want_of_room_does_not_come_back_after_a_power_cut() -> None:
+    """Half of the write was done, so the first of its two batches was whole for a moment."""
+    for seed in range(20):
+        files = FaultyFiles()
+        store, partition = new_partition(files)
+        append_at(partition, batch("a"))
+        flush(store)
+        append_at(partition, batch("refused once"))
+        append_at(partition, batch("again"))
+        files.fault_at(files.calls + 1, fault=Fault.FULL)
+        assert flush(store).refused
+        store = open_store(files.after_power_cut(seed=seed))
+        assert values_from(store.partitions[NAME]) == ["a"]
+
+
 def test_every_call_of_a_round_that_rolls_twice_can_find_the_disk_full() -> None:
     """Call 1 finds it full, then call 2, until the round gets through; each time all of it is taken back."""
     for call in range(1, 100):
@@ -253,6 +309,10 @@ def test_every_call_of_a_round_that_rolls_twice_can_find_the_disk_full() -> None
         assert append(partition, batch("second", producer=5, sequence=1)) == Appended(Offset(1), Offset(2))
         flush(store)
         assert values_from(partition)[1:] == ["second"]
+        store = open_store(files.after_power_cut(seed=call))
+        assert not store.quarantined
+        assert not store.losses
+        assert values_from(store.partitions[NAME])[1:] == ["second"]
     else:
         pytest.fail("no round got through")
     assert call > 10

@@ -43,6 +43,7 @@ from penstock.protocol.messages.metadata import (
 
 _COMPACT_FROM = 9
 _ONE_OPERATIONS_FROM = 11
+_NO_NAME_FROM = 12
 _ALL_TOPICS_BYTES = 4
 _GAP_BYTES = 3
 
@@ -51,11 +52,11 @@ def answer(node: Node, call: Call, request: MetadataRequest) -> None:
     wanted = _wanted(call, request)
     missing = _to_make(node, request, wanted or [])
     if not missing:
-        node.reply(call, _answer(node, wanted))
+        node.reply(call, _answer(node, call, wanted))
         return
     config = node.config
     topics = [node.new_topic(name, partitions=config.default_partitions, configs={}) for name in missing]
-    node.make_topics(topics, now=call.now, then=lambda _: node.reply(call, _answer(node, wanted)))
+    node.make_topics(topics, now=call.now, then=lambda _: node.reply(call, _answer(node, call, wanted)))
 
 
 def _wanted(call: Call, request: MetadataRequest) -> list[MetadataRequestTopic] | None:
@@ -72,8 +73,12 @@ def _to_make(node: Node, request: MetadataRequest, wanted: list[MetadataRequestT
     return [name for name in names if node.may_make(name)]
 
 
-def _answer(node: Node, wanted: list[MetadataRequestTopic] | None) -> MetadataResponse:
-    topics = [_described(node, topic) for topic in node.topics] if wanted is None else [_found(node, w) for w in wanted]
+def _answer(node: Node, call: Call, wanted: list[MetadataRequestTopic] | None) -> MetadataResponse:
+    topics = (
+        [_described(node, topic) for topic in node.topics]
+        if wanted is None
+        else [_found(node, call, w) for w in wanted]
+    )
     return MetadataResponse(
         brokers=[MetadataResponseBroker(NODE_ID, node.config.host, node.config.port)],
         cluster_id=node.topics.cluster_id,
@@ -82,14 +87,15 @@ def _answer(node: Node, wanted: list[MetadataRequestTopic] | None) -> MetadataRe
     )
 
 
-def _found(node: Node, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+def _found(node: Node, call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
     by_id = wanted.topic_id != NO_UUID
     topic = node.topics.with_id(wanted.topic_id) if by_id else node.topics.named(wanted.name)
     if topic:
         return _described(node, topic)
     if by_id:
-        return MetadataResponseTopic(KafkaError.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
-    return MetadataResponseTopic(node.why_unknown(wanted.name or ""), name=wanted.name)
+        nameless = None if call.version >= _NO_NAME_FROM else ""
+        return MetadataResponseTopic(KafkaError.UNKNOWN_TOPIC_ID, name=nameless, topic_id=wanted.topic_id)
+    return MetadataResponseTopic(node.why_unknown(wanted.name or ""), name=wanted.name or "")
 
 
 def _described(node: Node, topic: Topic) -> MetadataResponseTopic:
