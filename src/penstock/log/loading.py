@@ -16,7 +16,7 @@ from penstock.core.units import LeaderEpoch, Offset
 from penstock.core.values import TopicPartition
 from penstock.log.durable import Recorded
 from penstock.log.index import OFFSET_ENTRY, TIME_ENTRY, Index, last_in_file
-from penstock.log.mending import LOG_NAME, offsets_in_names
+from penstock.log.mending import LOG_NAME, Mending, offsets_in_names
 from penstock.log.reading import damaged
 from penstock.log.segment import Segment
 from penstock.log.walk import Walk
@@ -54,7 +54,7 @@ def load_segments(loading: Loading) -> Loaded:
     _drop_unused_end(loading, found, durable)
     ends = [loading.recorded.start, *(one.end for one in found)]
     end = max(ends[-1], durable)
-    _check_order(loading, found)
+    _settle_repeats(loading, found)
     losses = _losses(loading, ends, [*(one.segment.base for one in found), end])
     segments = [one.segment for one in found]
     if not segments or segments[-1].offsets is None or ends[-1] < end:
@@ -70,11 +70,16 @@ def _drop_unused_end(loading: Loading, found: list[_Found], durable: Offset) -> 
         loading.files.remove(found.pop().segment.path)
 
 
-def _check_order(loading: Loading, found: list[_Found]) -> None:
-    for before, after in pairwise(found):
-        if before.end > after.segment.base:
+def _settle_repeats(loading: Loading, found: list[_Found]) -> None:
+    """Two segments may hold the same offsets only where they hold the same bytes."""
+    mending = Mending(loading.files, loading.folder, loading.name, loading.recorded)
+    for index, (before, after) in enumerate(pairwise(found)):
+        if before.end <= after.segment.base:
+            continue
+        if not mending.cut_repeat(before.segment.base, after.segment.base):
             reason = f"it starts at offset {after.segment.base}, the segment before ends at {before.end}"
             raise damaged(loading.name, after.segment.path, position=0, reason=reason)
+        found[index] = _load(loading, before.segment.base, is_last=False)
 
 
 def _losses(loading: Loading, ends: list[Offset], starts: list[Offset]) -> tuple[PenstockError, ...]:

@@ -25,6 +25,15 @@ def offsets_in_names(files: Files, folder: Path, pattern: re.Pattern[str]) -> li
     return sorted(Offset(int(match[1])) for match in matches if match)
 
 
+def _is_repeated(file: File, copy: File, *, position: int) -> bool:
+    """Whether `copy` starts with everything that `file` has from the position on."""
+    starts = range(position, file.size(), CHUNK_BYTES)
+    return all(
+        file.read_at(at, length=CHUNK_BYTES) == copy.read_at(at - position, length=min(CHUNK_BYTES, file.size() - at))
+        for at in starts
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Mending:
     files: Files
@@ -75,6 +84,19 @@ class Mending:
         walk = Walk(file, position=0, end=file.size(), expected=base, check_crc=False)
         walk.go_to(offset)
         return walk
+
+    def cut_repeat(self, base: Offset, following: Offset) -> bool:
+        """Cut what the following segment holds too; False, and nothing cut, where its bytes are not the same.
+
+        A recovery that failed while it synced a cut leaves this: the cut was seen until the power failed.
+        """
+        position = self._position_of(base, following)
+        with opened(self.files, log_path(self.folder, base)) as file:
+            with opened(self.files, log_path(self.folder, following)) as copy:
+                is_same = _is_repeated(file, copy, position=position)
+        if is_same:
+            self._cut(base, position)
+        return is_same
 
     def _position_of(self, base: Offset, offset: Offset) -> int:
         with opened(self.files, log_path(self.folder, base)) as file:

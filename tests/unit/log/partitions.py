@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from penstock.core.errors import PenstockError
 from penstock.core.files import Buffer, Files
 from penstock.core.units import Offset, PartitionId, TimestampMs
 from penstock.core.values import TopicPartition
@@ -14,12 +15,15 @@ from penstock.log.reading import ColdRead
 from penstock.log.rounds import Settled
 from penstock.log.store import Store
 from penstock.protocol.batches import Record, build_batch, check_batch, iter_batches, read_records
+from penstock.testing.faulty_files import FaultyFiles
 
 ROOT = Path("/data")
 NAME = TopicPartition("usage", PartitionId(0))
 FOLDER = ROOT / "usage-0"
 TOPIC_ID = bytes(range(16))
 LIMITS = LogLimits(segment_bytes=10_000, tail_bytes=4_000, tails_bytes=6_000, sync_threads=0)
+
+ONE_SEGMENT = LogLimits(segment_bytes=1_000_000, tail_bytes=0, sync_threads=0)
 
 FIRST_LOG = FOLDER / "00000000000000000000.log"
 
@@ -84,3 +88,29 @@ def values_from(partition: Partition, offset: int = 0) -> list[str]:
             values.append(value)
             position += 1
     return values
+
+
+def rounds(files: FaultyFiles, *values: str, limits: LogLimits = LIMITS) -> Store:
+    """A store killed after a round for each value; the record knows all but the last."""
+    store, partition = new_partition(files, limits)
+    for number, value in enumerate(values):
+        append_at(partition, batch(value, producer=5, sequence=number))
+        flush(store)
+    files.after_kill()
+    return store
+
+
+def reopened(files: FaultyFiles, limits: LogLimits = LIMITS) -> tuple[Store, Partition]:
+    store = open_store(files.after_kill(), limits)
+    assert not store.quarantined
+    return store, store.partitions[NAME]
+
+
+def only_error(store: Store) -> PenstockError:
+    assert list(store.quarantined) == [NAME]
+    assert NAME not in store.partitions
+    return store.quarantined[NAME]
+
+
+def logs(files: FaultyFiles) -> list[int]:
+    return [int(name[:20]) for name in files.names(FOLDER) if name.endswith(".log")]
