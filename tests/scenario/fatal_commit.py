@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from penstock.cli.app import main
-from penstock.views import commit, fence, outbox
+from penstock.views import commit, outbox
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,7 +41,7 @@ def fatal(function: Callable[P, R], *, call: int, is_done_first: bool) -> Callab
 def arm(place: str, *, call: int) -> None:
     match place:
         case "before":
-            fence.hold = fatal(fence.hold, call=call, is_done_first=False)
+            commit._check_balance = fatal(commit._check_balance, call=call, is_done_first=False)
         case "inside":
             commit._fold = fatal(commit._fold, call=call, is_done_first=False)
         case "after":

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -118,35 +119,66 @@ def test_v1_v2_a_python_worker_that_is_killed_in_the_middle_of_a_task_doubles_no
 
 def workers(process: PipelineProcess) -> list[psutil.Process]:
     """Python workers of Spark: the children of its Python daemon."""
-    below = psutil.Process(process.pid).children(recursive=True)
-    return [each for each in below if "pyspark.daemon" in " ".join(each.cmdline()) and not each.children()]
+    found = []
+    for each in psutil.Process(process.pid).children(recursive=True):
+        with suppress(psutil.Error):  # it may end while we look
+            if "pyspark.daemon" in " ".join(each.cmdline()) and not each.children():
+                found.append(each)
+    return found
 
 
 def test_v1_v2_workers_that_are_killed_at_any_time_double_nothing(living: Living) -> None:
     living.begin_work()
-    found = workers(living.process)
-    assert found
-    for each in found:
-        each.kill()
+    assert workers(living.process)
+    kill_workers(living)
     living.feed(BATCH)
     living.check_exact()
 
 
 def test_v3_a_postgres_that_is_killed_in_the_middle_of_work_is_waited_for(living: Living) -> None:
     living.begin_work()
-    data = living.plant.home / "postgres" / "data"
-    os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+    kill_postgres(living)
     living.feed(BATCH)
     living.check_exact()
+
+
+def kill_postgres(living: Living) -> None:
+    """End the server as a crash would; who keeps it starts it again."""
+    pid_file = living.plant.home / "postgres" / "data" / "postmaster.pid"
+    os.kill(int(pid_file.read_text().split()[0]), signal.SIGKILL)
 
 
 def test_v3_a_broker_that_is_killed_in_the_middle_of_work_is_waited_for(living: Living) -> None:
     living.begin_work()
+    restart_broker(living)
+    living.feed(BATCH)
+    living.check_exact()
+
+
+def restart_broker(living: Living) -> None:
     plant = living.plant
     plant.broker.kill()
     plant.broker = start_broker(plant.folder / "log", port=plant.broker.port)
-    living.feed(BATCH)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("turn", range(5))
+def test_v1_v2_v3_faults_that_follow_each_other_closely_change_nothing(living: Living, turn: int) -> None:
+    first = living.process
+    living.begin_work()
+    for fault in (kill_workers, restart_broker, kill_postgres)[turn % 3 :]:
+        before = len(living.sent)
+        fault(living)
+        living.feed(BATCH)
+        living.wait_until(lambda: living.plant.read(NAME) > before)  # noqa: B023  # asked before the next fault
     living.check_exact()
+    assert living.process is first
+
+
+def kill_workers(living: Living) -> None:
+    for each in workers(living.process):
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
 
 
 def test_v3_a_second_process_is_refused_and_disturbs_nothing(living: Living) -> None:

@@ -1,8 +1,8 @@
 """The producer: sends what is due by the clock, and never waits for an answer before the next is due.
 
 The loop is open: message `n` is due at `start + n / rate` whatever became of those before it, and its age counts from
-then. While the log is away the client keeps what it could not send; when its buffer is full too, messages go out late
-and their ages say so.
+then. It looks every few milliseconds what is due, and that delay counts too. While the log is away the client keeps
+what it could not send; when its buffer is full as well, messages go out late and their ages say so.
 The client is confluent-kafka with idempotence, so what it sends again after a lost answer is stored once.
 Worst case: a message that the log has not taken for `GIVE_UP_S` fails the demo.
 """
@@ -29,7 +29,8 @@ from penstock.demo.truth import HEADER, Found, Truth
 GIVE_UP_S = 300
 STEP_MAX = 1_000
 """Messages handed over before delivery reports are served again."""
-_LOOK_S = 0.01
+PACE_S = 0.005
+"""How often it looks what is due. A wake-up for each message would take most of a core at 1,000 a second."""
 
 Delivered = Callable[[PartitionId, Offset], None]
 
@@ -41,8 +42,8 @@ class Sink(Protocol):
         """Hand it over; False where there is no room just now."""
         ...
 
-    def serve(self, wait_s: float) -> None:
-        """Call what waits for delivery, waiting for the first at most that long; raise where a message failed."""
+    def serve(self) -> None:
+        """Call what waits for delivery and is delivered; raise where a message failed."""
         ...
 
     def waiting(self) -> int: ...
@@ -62,7 +63,7 @@ class KafkaSink:
                 "bootstrap.servers": bootstrap,
                 "client.id": "penstock-demo",
                 "enable.idempotence": True,
-                "linger.ms": 5,
+                "linger.ms": 10,
                 "message.timeout.ms": GIVE_UP_S * 1_000,
                 "queue.buffering.max.messages": 1_000_000,
                 # The log is away for seconds in a drill; the default would wait up to ten more.
@@ -97,8 +98,8 @@ class KafkaSink:
             raise fail(RetryError, "demo-record-refused", reason=error, log=self._log) from error
         return True
 
-    def serve(self, wait_s: float) -> None:
-        self._producer.poll(wait_s)
+    def serve(self) -> None:
+        self._producer.poll(0)
         if self._failure is not None:
             raise fail(RetryError, "demo-record-refused", reason=self._failure, log=self._log)
 
@@ -133,18 +134,21 @@ class Sender:
             if wait > 0:
                 return wait
             if not self._send(self.sent, intended=intended):
-                return _LOOK_S
+                return PACE_S
             self.sent += 1
         return 0.0
 
     def run(self, until: Callable[[], bool]) -> None:
         """Send until told to stop."""
         while not until():
-            self._sink.serve(min(self.step(), _LOOK_S))
+            wait = self.step()
+            self._sink.serve()
+            if wait > 0:
+                self._clock.sleep(PACE_S)
 
     def serve(self) -> None:
         """Take in the delivery reports that are there."""
-        self._sink.serve(0.0)
+        self._sink.serve()
 
     def waiting(self) -> int:
         """Messages that the log has not taken yet."""

@@ -91,9 +91,9 @@ class Mending:
         A recovery that failed while it synced a cut leaves this: the cut was seen until the power failed.
         """
         position = self._position_of(base, following)
-        with opened(self.files, log_path(self.folder, base)) as file:
-            with opened(self.files, log_path(self.folder, following)) as copy:
-                is_same = _is_repeated(file, copy, position=position)
+        paths = log_path(self.folder, base), log_path(self.folder, following)
+        with opened(self.files, paths[0]) as file, opened(self.files, paths[1]) as copy:
+            is_same = _is_repeated(file, copy, position=position)
         if is_same:
             self._cut(base, position)
         return is_same

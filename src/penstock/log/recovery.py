@@ -9,6 +9,7 @@ After an unclean stop, with `durable` the recorded durable offset:
 3. What stands past `durable` may be in the page cache alone (a file system may mark pages clean after a failed sync),
    so it is copied: `X.log.cleaned` is written and synced and renamed `X.log.swap`, the segment before is cut at X,
    the swap gets its name. X is the first offset past `durable`.
+   Should a power cut undo the cut, two segments hold the same bytes: it is done again.
 4. The leader epoch goes up.
 
 After any stop: indexes that are missing, short or invalid are made anew; producer state comes from the newest valid

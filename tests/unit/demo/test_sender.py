@@ -35,7 +35,7 @@ class MemorySink:
         self._held.append(delivered)
         return True
 
-    def serve(self, wait_s: float) -> None:
+    def serve(self) -> None:
         """Reports come when the test says so."""
 
     def waiting(self) -> int:
@@ -47,7 +47,7 @@ class MemorySink:
 
 
 class RefusingSink(MemorySink):
-    def serve(self, wait_s: float) -> None:
+    def serve(self) -> None:
         raise fail(RetryError, "demo-record-refused", reason="too large", log="broker.log")
 
 

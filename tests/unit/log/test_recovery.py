@@ -88,7 +88,7 @@ def test_l1_the_power_may_fail_right_after_a_recovery() -> None:
 
 
 def test_l1_l5_a_recovery_whose_cut_could_not_be_synced_is_repeated_and_loses_nothing() -> None:
-    """Each sync of a recovery fails once; then a start that succeeds, then a power cut that brings back what was cut."""
+    """Each call of a recovery fails once; then a start succeeds, then a power cut brings back what was cut."""
     for call in range(1, 40):
         files = FaultyFiles()
         rounds(files, "a", "b", "c")
