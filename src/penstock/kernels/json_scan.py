@@ -102,6 +102,15 @@ def _key(
 
 
 @compiled
+def _verdict(unusual: bool, repeated: bool, wrong: int, columns: int) -> tuple[int, int]:  # noqa: FBT001  # compiled
+    if unusual:
+        return UNUSUAL, 0
+    if repeated:
+        return REPEATED_KEY, 0
+    return (WRONG_FIELD, wrong) if wrong < columns else (FINE, 0)
+
+
+@compiled
 def _read_object(
     p: Pointer,
     at: int,
@@ -158,13 +167,7 @@ def _read_object(
             if at >= end or p[at] != COMMA:
                 return NOT_JSON, 0
             at = space(p, at + 1, end)
-    if space(p, at + 1, end) != end:
-        return NOT_JSON, 0
-    if unusual:
-        return UNUSUAL, 0
-    if repeated:
-        return REPEATED_KEY, 0
-    return (WRONG_FIELD, wrong) if wrong < columns else (FINE, 0)
+    return _verdict(unusual, repeated, wrong, columns) if space(p, at + 1, end) == end else (NOT_JSON, 0)
 
 
 @compiled
