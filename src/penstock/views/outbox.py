@@ -54,14 +54,19 @@ def insert(connection: Connection, *, pipeline: int, messages: Sequence[Message]
             copy.write_row((pipeline, message.target, *source, message.key, message.value, Jsonb(headers)))
 
 
-def pending(database: Database, registered: Registered, *, limit: int = 10_000) -> list[tuple[int, Message]]:
-    """The oldest messages that may not have been published, each with its number."""
+def pending(
+    database: Database, registered: Registered, *, limit: int = 10_000, bytes_max: int = 64 * 1024 * 1024
+) -> list[tuple[int, Message]]:
+    """The oldest messages that may not have been published, each with its number: one at least, then within bounds."""
     query = (
-        "SELECT id, target, source_topic, source_partition, source_offset, key, value, headers"
-        " FROM penstock.outbox WHERE pipeline = %s ORDER BY id LIMIT %s"
+        "SELECT id, target, source_topic, source_partition, source_offset, key, value, headers FROM"
+        " (SELECT *, sum(coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0))"
+        " OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before FROM"
+        " (SELECT * FROM penstock.outbox WHERE pipeline = %s ORDER BY id LIMIT %s) AS oldest) AS counted"
+        " WHERE coalesce(bytes_before, 0) < %s ORDER BY id"
     )
     with database.errors():
-        rows = database.connection.execute(query, (registered.id, limit)).fetchall()
+        rows = database.connection.execute(query, (registered.id, limit, bytes_max)).fetchall()
     return [
         (row[0], Message(row[1], row[2], row[3], row[4], row[5], row[6], tuple((name, text) for name, text in row[7])))
         for row in rows

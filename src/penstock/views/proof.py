@@ -9,6 +9,7 @@ not judged here: whoever runs it says so in `Report.said`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -133,6 +134,10 @@ def _winner_differences(judged: Judged, *, ledger: Ledger) -> Iterator[Differenc
         recorded = set(ledger.winners.get(topic, ()))
         for position in sorted(computed ^ recorded):
             yield _winner_difference(topic, position=position, is_computed=position in computed)
+        for (partition, offset), count in sorted(Counter(ledger.winners.get(topic, ())).items()):
+            if count > 1:
+                what = f"identity of the record at offset {offset}"
+                yield Difference(f"{topic}-{partition}", what, "recorded once", f"recorded {count} times")
 
 
 def _winner_difference(topic: str, *, position: tuple[PartitionId, Offset], is_computed: bool) -> Difference:

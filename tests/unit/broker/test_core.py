@@ -231,3 +231,18 @@ def test_an_event_of_nobody_changes_nothing(machine: Machine) -> None:
     assert machine.happen(TimerFired()) == []
     assert machine.happen(ConnectionDrained(77)) == []
     assert machine.happen(ConnectionClosed(77)) == []
+
+
+def test_l7_the_room_of_a_large_frame_is_given_back_once_though_its_client_leaves_first(machine: Machine) -> None:
+    machine.make_topic()
+    size = machine.config.max_request_bytes
+    admitted = ADMITTED_BYTES_MAX // size
+    for _ in range(3):
+        machine.happen(FrameAnnounced(1, 70_200))
+        machine.send(produce_request(batch(b"x" * 70_000)), version=9)
+        machine.happen(ConnectionClosed(1))
+        machine.finish_flush()
+    for number in range(admitted):
+        assert Admit(number) in machine.happen(FrameAnnounced(number, size))
+    rest = ADMITTED_BYTES_MAX - admitted * size
+    assert machine.happen(FrameAnnounced(98, rest + 1)) == []

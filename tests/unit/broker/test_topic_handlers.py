@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.broker.config import PARTITIONS_IN_ALL_MAX
 from penstock.broker.events import Reply
 from penstock.broker.handlers.metadata import without_gap
 from penstock.broker.producers import BLOCK
+from penstock.broker.topics import topic_deleted, topic_made
+from penstock.core.units import Offset
+from penstock.log.durable import SLOT_BYTES, DurableRecord, Recorded, encode_slot
 from penstock.protocol.apis import KafkaError
 from penstock.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic, CreateTopicsResponse
 from penstock.protocol.messages.create_topics import ReplicaAssignment as Assignment
@@ -284,3 +288,27 @@ def test_l3_all_who_ask_while_a_block_is_reserved_get_ids_of_their_own(machine: 
 def test_a_transactional_producer_is_refused(machine: Machine) -> None:
     told = machine.ask(InitProducerIdRequest("x"), InitProducerIdResponse, version=4)
     assert told.error_code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_no_more_partitions_are_made_than_the_record_of_their_ends_holds(machine: Machine) -> None:
+    """A record that does not fit would end the broker, and every start of it from then on."""
+    for name in ("a", "b"):
+        topic = machine.node.new_topic(name, partitions=PARTITIONS_IN_ALL_MAX // 2, configs={})
+        machine.node.topics.apply(topic_made(topic, now_ms=machine.clock.now_ms()))
+    told = machine.ask(
+        CreateTopicsRequest([CreateTopicsRequestTopic("c", 1, 1)]), CreateTopicsResponse, version=7
+    )
+    assert told.topics[0].error_code == KafkaError.INVALID_PARTITIONS
+    names = [f"{'t' * 249}-{index}" for index in range(PARTITIONS_IN_ALL_MAX + 2)]
+    known = Recorded(bytes(16), Offset(0), Offset(0))
+    assert len(encode_slot(DurableRecord(0, dict.fromkeys(names, known)))) <= SLOT_BYTES
+
+
+def test_l2_a_folder_of_another_topic_is_not_taken_for_a_topic_of_its_name(machine: Machine) -> None:
+    """The record of topics lost one, so nobody knows whose records these are."""
+    machine.make_topic()
+    machine.produce(produce_request(batch(b"a")))
+    machine.node.topics.apply(topic_deleted("t", now_ms=machine.clock.now_ms()))
+    machine.make_topic()
+    row = machine.produce(produce_request(batch(b"b")))
+    assert row.error_code == KafkaError.KAFKA_STORAGE_ERROR
