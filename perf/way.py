@@ -220,7 +220,7 @@ def cpu_by_process(where: Place, process: subprocess.Popen[bytes]) -> dict[str, 
     return found
 
 
-def _kind(info: dict[str, object], *, tree: set[object], home: str) -> str | None:
+def _kind(info: dict[str, object], *, tree: set[int], home: str) -> str | None:
     words = info["cmdline"] if isinstance(info["cmdline"], list) else []
     line = " ".join(words)
     if info["pid"] in tree:

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from penstock.testing.broker import start_broker
+from penstock.testing.broker import BrokerProcess, start_broker
 from penstock.testing.history import Anomalies, Operation, Read, Written, find_anomalies
 
 IMAGE_BYTES = 192 * 1024**2
@@ -92,6 +92,7 @@ class Drill:
         self._launcher = launcher
         self._sent = 0
         self._acknowledged = 0
+        self._answered = 0
         self._history: list[Operation] = []
 
     def run(self, *, cuts: int) -> Anomalies:
@@ -108,23 +109,24 @@ class Drill:
         with start_broker(folder, options=LIMITS, launcher=self._launcher) as broker:
             options = {"enable.idempotence": True, "linger.ms": 0, "message.timeout.ms": 5000, "log_level": 0}
             producer = Producer({"bootstrap.servers": broker.address, **options})
-            self._produce(producer)
+            self._produce(producer, broker)
             freeze(broker.process.pid)
             self._disk.cut_power()
             producer.flush(0.5)
         producer.purge()
         producer.flush(SECONDS)
 
-    def _produce(self, producer: Producer) -> None:
+    def _produce(self, producer: Producer, broker: BrokerProcess) -> None:
         wanted = self._acknowledged + ACKNOWLEDGED
-        open_before = self._sent - self._acknowledged
         while self._acknowledged < wanted:
-            while self._sent - self._acknowledged - open_before < 200:
+            assert broker.process.poll() is None, "the broker ended by itself"
+            while self._sent - self._answered < 200:
                 producer.produce("drill", b"%09d" % self._sent, partition=0, on_delivery=self._delivered)
                 self._sent += 1
             producer.poll(0.001)
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        self._answered += 1
         self._acknowledged += error is None
         self._history.append(Written(0, message.value(), None if error else message.offset()))
 
@@ -154,7 +156,10 @@ def read_all(address: str) -> tuple[tuple[int, bytes], ...]:
         source.assign([place])
         found: list[Any] = []
         while len(found) < end:
-            found += source.consume(end - len(found), timeout=SECONDS)
+            read = source.consume(end - len(found), timeout=SECONDS)
+            assert read, f"nothing came in {SECONDS:.0f} s after {len(found)} of {end} records"
+            found += read
+        assert not [message.error() for message in found if message.error()]
     except KafkaException as error:
         if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 from penstock import Pipeline
 from penstock.core.clock import RealClock
 from penstock.core.settings import Settings, read_settings
-from penstock.core.units import Offset, PartitionId
+from penstock.core.units import PartitionId
 from penstock.core.values import TopicPartition
 from penstock.pipeline.driver import Driver
 from penstock.pipeline.microbatch import Progress
@@ -97,6 +98,7 @@ class Bench:
             url=self.url,
             spark=self.spark,
             take_over=False,
+            stopping=threading.Event(),
             say=self.said.append,
             watch=self.done.append,
         ) as driver:

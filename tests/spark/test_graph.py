@@ -113,7 +113,7 @@ def test_a_select_that_loses_the_position_is_told_what_to_add(spark: SparkSessio
     ("step", "code"),
     [
         (lambda frame: frame.select("nobody"), "stream-refused-by-spark"),
-        (lambda _: [][0], "stream-function-broken"),
+        (lambda frame: frame.select(int("nobody")), "stream-function-broken"),
         (lambda _: 3, "stream-returns-no-frame"),
         (lambda frame: frame.withColumn("_penstock", F.lit(1)), "stream-changes-position"),
     ],

@@ -158,6 +158,15 @@ def test_a_record_on_which_the_function_raises_is_rejected_alone(bench: Bench) -
     assert [record.value for record in records] == [event(1, account="broken"), event(4, account="broken")]
 
 
+def test_v1_v2_a_record_whose_window_no_calendar_holds_is_rejected_and_the_view_stays_readable(bench: Bench) -> None:
+    bench.create("last_minute")
+    bench.produce("last_minute", [event(1), event(2, at="9999-12-31T23:59:30Z")])
+    pipeline, _, _ = usage("last_minute")
+    bench.run(pipeline)
+    assert bench.outcomes("last_minute") == {"read": 2, "applied": 1, "rejected (function raised)": 1}
+    assert [row["requests"] for row in bench.rows("last_minute_by_minute")] == [1]
+
+
 def test_a_function_that_raises_on_every_record_stops_the_pipeline_and_commits_nothing(bench: Bench) -> None:
     pipeline = Pipeline("hopeless")
     topic = pipeline.topic("hopeless", schema=SCHEMA, identity=["source", "id"], event_time="accepted_at")

@@ -184,8 +184,8 @@ LEDGER = {
     ),
     "a count of outcomes": (
         "outcomes",
-        "UPDATE {table} SET count = 3 WHERE outcome = 'applied' AND partition = 0",
-        set(),
+        "UPDATE {table} SET count = 4 WHERE outcome = 'applied' AND partition = 0",
+        {"proved-0: applied: expected 3, found 4", "proved-0: sum of outcomes: expected 5, found 6"},
     ),
     "a count of reads": ("outcomes", "UPDATE {table} SET count = 9 WHERE outcome = 'read' AND partition = 1", set()),
     "the cut": ("offsets", "UPDATE {table} SET next_offset = 1 WHERE partition = 1", set()),

@@ -98,7 +98,8 @@ class Admission:
         connection.admitted += size
 
     def release(self, connection: Connection, *, size: int) -> list[Connection]:
-        """Give room back; these connections may read their frames now."""
+        """Give room back, once; these connections may read their frames now."""
+        size = min(size, connection.admitted)
         self._used -= size
         connection.admitted -= size
         admitted = []

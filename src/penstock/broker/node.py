@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from penstock.broker.calls import Call, Connection
-from penstock.broker.config import BrokerConfig
+from penstock.broker.config import PARTITIONS_IN_ALL_MAX, BrokerConfig
 from penstock.broker.deadlines import Deadlines
 from penstock.broker.events import Close, Effect, Flush, Moment, Timer, Work
 from penstock.broker.fetches import Fetches
@@ -87,7 +87,7 @@ class Node:
         self._works: dict[int, Callable[[object], None]] = {}
         self._tickets = 0
         self._undrained = 0
-        self._names_in_making: set[str] = set()
+        self._in_making: dict[str, Topic] = {}
         self.problems: list[PenstockError] = [*store.losses, *store.quarantined.values()]
 
     # Effects and answers
@@ -221,7 +221,8 @@ class Node:
             return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
         name = TopicPartition(topic.name, index)
         found = self._store.partitions.get(name)
-        if found is None and name in self._store.quarantined:
+        is_foreign = found is not None and found.topic_id != topic.id
+        if is_foreign or name in self._store.quarantined:
             return KafkaError.KAFKA_STORAGE_ERROR
         return found or create_partition(self._store, topic, index, config=self.config)
 
@@ -243,7 +244,7 @@ class Node:
     def check_topic(
         self, name: str, *, partitions: int, replication: int, configs: Mapping[str, str | None]
     ) -> Refusal | None:
-        if name in self._names_in_making:
+        if name in self._in_making:
             return Refusal(KafkaError.TOPIC_ALREADY_EXISTS, f"topic {name} is being made")
         return self.topics.check_create(name, partitions=partitions, replication=replication, configs=configs)
 
@@ -255,16 +256,19 @@ class Node:
         refusal = check_name(name)
         if refusal:
             return refusal.error
-        in_making = name in self._names_in_making
-        return KafkaError.LEADER_NOT_AVAILABLE if in_making else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+        return KafkaError.LEADER_NOT_AVAILABLE if name in self._in_making else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
 
     def make_topics(self, topics: list[Topic], *, now: Moment, then: Outcome) -> None:
         """Record the topics; once that is durable they are there for everybody."""
-        names = {topic.name for topic in topics}
-        self._names_in_making |= names
+        known = (*self.topics, *self._in_making.values(), *topics)
+        if sum(topic.partitions for topic in known) > PARTITIONS_IN_ALL_MAX:
+            then(KafkaError.INVALID_PARTITIONS)
+            return
+        self._in_making |= {topic.name: topic for topic in topics}
 
         def made(error: KafkaError) -> None:
-            self._names_in_making -= names
+            for topic in topics:
+                del self._in_making[topic.name]
             for topic in topics if not error else ():
                 for index in range(topic.partitions):
                     self.partition(topic, PartitionId(index))

@@ -69,7 +69,8 @@ def _name_cluster(store: Store, topics: Topics, *, now_ms: TimestampMs) -> None:
     store.partitions[INTERNAL[TOPICS]].append(batch, header=check_batch(batch), into_reserve=True)
     while (round_ := store.take_round()) is not None:
         round_.run()
-        store.settle(round_)
+        for _, error in store.settle(round_).refused:
+            raise error
     topics.apply(record)
 
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from penstock.broker.config import PARTITIONS_IN_ALL_MAX, PARTITIONS_MAX
+from penstock.broker.config import PARTITIONS_MAX
 from penstock.core.units import PartitionId, TimestampMs
 from penstock.core.values import TopicPartition
 from penstock.protocol.apis import KafkaError
@@ -103,10 +103,6 @@ class Topics:
     def __iter__(self) -> Iterator[Topic]:
         return iter(sorted(self._by_name.values(), key=lambda topic: topic.name))
 
-    @property
-    def partitions_left(self) -> int:
-        return PARTITIONS_IN_ALL_MAX - sum(topic.partitions for topic in self._by_name.values())
-
     def check_create(
         self, name: str, *, partitions: int, replication: int, configs: Mapping[str, str | None]
     ) -> Refusal | None:
@@ -119,8 +115,6 @@ class Topics:
             return Refusal(KafkaError.INVALID_TOPIC_EXCEPTION, f"{name} differs from {like} in '.' and '_' alone")
         if not 1 <= partitions <= PARTITIONS_MAX:
             return Refusal(KafkaError.INVALID_PARTITIONS, f"a topic has 1 to {PARTITIONS_MAX} partitions")
-        if partitions > self.partitions_left:
-            return Refusal(KafkaError.INVALID_PARTITIONS, f"all topics have {PARTITIONS_IN_ALL_MAX} partitions at most")
         if replication not in (-1, 1):
             return Refusal(KafkaError.INVALID_REPLICATION_FACTOR, "there is one broker: the replication factor is 1")
         return check_configs(configs)

@@ -247,6 +247,11 @@ ROWS: dict[str, Row] = {
         "{path} is in use by process {process}",
         "stop that broker, or name another folder with --data",
     ),
+    "spark-gone": Row(
+        RetryError,
+        "the process in which Spark ran for pipeline {pipeline} is gone",
+        "penstock run FILE goes on from the last committed batch",
+    ),
     "log-damaged": Row(
         CorruptError,
         "{partition} is damaged in {file} at byte {position}: {reason}",
@@ -257,6 +262,7 @@ ROWS: dict[str, Row] = {
         DataLossError,
         "{partition} has lost the records {start} to {end} (exclusive)",
         "put back the files from a copy, or go on: later records keep their offsets",
+        1,
     ),
     "offset-outside": Row(
         DataLossError,
@@ -509,7 +515,7 @@ ROWS: dict[str, Row] = {
     ),
     "function-raises-often": Row(
         CallerError,
-        "more than {most} records of one batch make a function raise, the first batch starting at {position}: {reason}",
+        "a function raises on nearly every record of a batch, or on more than {most}; it starts at {position}: {reason}",
         "correct the function and run again, or raise the setting set_aside_max",
     ),
     "function-raises-alone": Row(
@@ -524,6 +530,11 @@ ROWS: dict[str, Row] = {
     ),
     "query-ended": Row(
         RetryError, "the Spark query of pipeline {pipeline} ended: {reason}", "it is started again from the ledger"
+    ),
+    "log-unreadable": Row(
+        CorruptError,
+        "pipeline {pipeline} cannot read what the log holds: {reason}",
+        "repair the log, or read what is left into views of their own: penstock run FILE --as NAME",
     ),
     "batch-beyond-driver": Row(
         RetryError,

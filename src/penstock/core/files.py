@@ -243,12 +243,12 @@ class RealFiles:
             path.rmdir()
 
     def sync_folder(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            with _typed_errors(path, action="sync"):
+        with _typed_errors(path, action="sync"):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
                 os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            finally:
+                os.close(descriptor)
 
     def free_bytes(self, path: Path) -> int:
         status = os.statvfs(path)
@@ -263,6 +263,8 @@ class RealFiles:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
             os.close(descriptor)
             raise fail(CallerError, "data-folder-in-use", path=path.parent, process=holder or "unknown") from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        # The number is for a message only: a disk without room for it must not keep a broker from starting.
+        with suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         return RealLock(descriptor)

@@ -28,6 +28,8 @@ from penstock.kernels.columns import arrow_type
 AVERAGE_DIGITS = 4
 """An average has this many fraction digits more than its column."""
 _ROWS_DIGITS = 10  # more than ten thousand million rows are never in one call
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""Years 1 to 9999."""
 _STAMP = pa.timestamp("us", tz="UTC")
 
 
@@ -92,6 +94,13 @@ def merge(parts: Sequence[pa.Table], view: FoldView) -> pa.Table:
     return _grouped(pa.concat_tables(parts), view)
 
 
+def outside_calendar(times: pa.ChunkedArray, window: Window) -> pa.Array:
+    """Which times have a window that no calendar of years 1 to 9999 holds, so that no reader could be shown it."""
+    stamps = times.cast(_STAMP).cast(pa.int64()).to_numpy()
+    starts = stamps // window.size_us * window.size_us
+    return pa.array((starts < _FIRST_US) | (starts > _LAST_US - window.size_us))
+
+
 def _window_start(times: pa.ChunkedArray, window: Window, view: str) -> pa.Array:
     invariant(times.null_count == 0, "an accepted event has a time", view=view, column=window.column)
     stamps = times.cast(_STAMP).cast(pa.int64()).to_numpy()
@@ -127,12 +136,27 @@ def _grouped(table: pa.Table, view: FoldView) -> pa.Table:
         steps.append((f"v{index}", step, pc.ScalarAggregateOptions(min_count=1 if step != "sum" else 0)))
         if measure.aggregate.column is not None:
             steps.append((f"n{index}", "sum", pc.ScalarAggregateOptions(min_count=0)))
+    greatest = [f"v{i}" for i, m in enumerate(view.measures) if m.aggregate.kind == "max" and m.type.name in FLOATS]
+    for name in greatest:
+        table = table.append_column(f"{name}_is_nan", pc.is_nan(table[name]))
+        steps.append((f"{name}_is_nan", "any", pc.ScalarAggregateOptions(min_count=0)))
     grouped = table.group_by(keys, use_threads=False).aggregate(steps)
     # Without a key Arrow makes one group of no row.
     grouped = grouped if table.num_rows else grouped.slice(0, 0)
     grouped = grouped.select([*keys, *(f"{name}_{step}" for name, step, _ in steps)])
     grouped = grouped.rename_columns([*keys, *(name for name, _, _ in steps)])
+    for name in greatest:
+        grouped = _with_greatest_nan(grouped, name)
     return _with_window_end(grouped, view.window) if view.window else grouped
+
+
+def _with_greatest_nan(grouped: pa.Table, name: str) -> pa.Table:
+    """NaN is greater than every number, as it is to Postgres and Spark; Arrow passes over it."""
+    values = grouped[name]
+    nan = pa.scalar(float("nan"), values.type)
+    greatest = pc.if_else(grouped[f"{name}_is_nan"], nan, values)
+    at = grouped.column_names.index(name)
+    return grouped.set_column(at, name, greatest).drop_columns([f"{name}_is_nan"])
 
 
 def _with_window_end(grouped: pa.Table, window: Window) -> pa.Table:

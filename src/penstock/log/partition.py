@@ -261,7 +261,7 @@ class Partition:
         if held is not None:
             return held
         first = bisect_right(self._segments, offset, key=lambda segment: segment.base) - 1
-        segments = tuple(self._segments[first : first + 2])
+        segments = tuple(s for s in self._segments[first : first + 2] if s.base < self._high_watermark)
         return ColdRead(self._files, self.name, segments, offset, self._high_watermark, max_bytes)
 
     def find_by_time(self, timestamp_ms: TimestampMs) -> TimeSearch | None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.core.errors import CorruptError, PenstockError, RetryError, fail
+from penstock.core.errors import CorruptError, DataLossError, PenstockError, RetryError, fail
 from penstock.core.files import Buffer, File, Files
 from penstock.core.units import Offset, TimestampMs
 from penstock.core.values import TopicPartition
@@ -41,13 +41,13 @@ class ColdRead:
     max_bytes: int
 
     def run(self) -> list[Buffer]:
-        """Blocking. Never empty: `offset` is below the high watermark."""
+        """Blocking. Never empty: `offset` is below the high watermark, and where nothing follows, records are lost."""
         for segment in self.segments:
             with _open_log(self.files, segment, self.partition) as file:
                 taken = self._read(segment, file)
             if taken:
                 return [b"".join(taken)] if len(taken) >= _JOIN_FROM else list(taken)
-        return []
+        raise fail(DataLossError, "records-lost", partition=self.partition, start=self.offset, end=self.high_watermark)
 
     def _read(self, segment: Segment, file: File) -> list[memoryview]:
         near = segment.position_near(self.files, file, self.offset)

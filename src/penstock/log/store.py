@@ -5,7 +5,7 @@
     durable-offsets          see `log.durable`
     TOPIC-PARTITION/         see `log.segment`, and: partition.metadata (the topic's id), leader-epoch-checkpoint (see
                              `log.epochs`), NNNNNNNNNNNNNNNNNNNN.snapshot (see `log.producers`)
-    TOPIC-PARTITION.new/     a partition that was being made      } a crash left these;
+    TOPIC-PARTITION~/        a partition that was being made      } a crash left these;
     TOPIC-PARTITION-delete/  a partition that was being removed   } both are removed at the next start
 
 All state changes at once and in one thread; the disk is reached in rounds: `take_round` there, `Round.run` in any

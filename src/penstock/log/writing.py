@@ -19,7 +19,8 @@ from penstock.core.units import Offset
 from penstock.log import epochs
 
 METADATA_NAME = "partition.metadata"
-NEW_SUFFIX = ".new"
+NEW_SUFFIX = "~"
+"""One character: with it the longest name of a partition is as long as a file system allows."""
 
 
 @dataclass(frozen=True, slots=True)

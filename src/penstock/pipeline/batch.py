@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.core.declared import POSITION, FoldView
 from penstock.core.errors import CallerError, fail
-from penstock.kernels.fold import fold
+from penstock.kernels.fold import fold, outside_calendar
 from penstock.pipeline.blame import TooManyCulprits, find_culprits
 from penstock.pipeline.frames import topic_frame
 from penstock.pipeline.graph import Graph, streams_of
@@ -26,6 +26,17 @@ from penstock.pipeline.intake import Collected, Judged, Known, Position, SetAsid
 
 SMALL_ROWS = 10_000
 """Up to here one task is quicker than one for each core: a task costs about 5 ms."""
+
+RESULT_LIMIT = "spark.driver.maxResultSize"
+"""Spark names this setting when the rows of a batch are more than the driver may hold."""
+_NOT_THE_FUNCTION = (
+    RESULT_LIMIT,
+    "SPARK_JOB_CANCELLED",
+    "SparkContext was shut down",
+    "OutOfMemoryError",
+    "No space left",
+)
+"""What ends a job whatever its records are: no record is rejected for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +59,15 @@ def compute(
     aside = SetAside()
     while True:
         judged = judge(collected, known=known, aside=aside)
+        room = set_aside_max - len(aside.said)
         try:
             rows = run_streams(graph, accepted=judged.accepted, spark=spark)
-            break
+            found = _without_window(rows, graph=graph, most=room)
         except FunctionRaised as raised:
-            room = set_aside_max - len(aside.said)
-            aside.said.update(_culprits(judged.accepted, graph=graph, spark=spark, most=room, said=str(raised)))
+            found = _culprits(judged.accepted, graph=graph, spark=spark, most=room, said=str(raised))
+        if not found:
+            break
+        aside.said.update(found)
     folds = {view.name: fold(rows[view.stream], view) for view in graph.definition.views}
     return Computed(judged, folds, aside)
 
@@ -67,6 +81,8 @@ def run_streams(graph: Graph, *, accepted: Mapping[str, pa.Table], spark: SparkS
         needed = {stream: _needed(frames[stream], graph, stream) for stream in _viewed(graph)}
         return {stream: (frame.coalesce(1) if is_small else frame).toArrow() for stream, frame in needed.items()}
     except PySparkException as error:
+        if any(mark in str(error) for mark in _NOT_THE_FUNCTION):
+            raise
         raise FunctionRaised(what_it_said(error)) from error
 
 
@@ -84,6 +100,21 @@ def _columns_of(view: FoldView) -> list[str]:
     window = [view.window.column] if view.window else []
     measured = [measure.aggregate.column for measure in view.measures if measure.aggregate.column]
     return [*window, *(key.name for key in view.keys), *measured]
+
+
+def _without_window(rows: Mapping[str, pa.Table], *, graph: Graph, most: int) -> dict[Position, str]:
+    """Records that a view cannot place: one of them would make it unreadable, so they are set aside like the others."""
+    found: dict[Position, str] = {}
+    for view in graph.definition.views:
+        if view.window and rows[view.stream].num_rows:
+            times = rows[view.stream][view.window.column]
+            said = f"the window of view {view.name} leaves the calendar"
+            outside = rows[view.stream].filter(outside_calendar(times, view.window))
+            found |= {(row["topic"], row["partition"], row["offset"]): said for row in outside[POSITION].to_pylist()}
+    if len(found) > most:
+        first = "{}-{}-{}".format(*min(found))
+        raise fail(CallerError, "function-raises-often", most=most, position=first, reason=found[min(found)])
+    return found
 
 
 def _culprits(

@@ -3,7 +3,7 @@
 V3   The ledger is the truth about what has happened. Every start uses a new, empty checkpoint and the ledger's offsets;
      an old checkpoint is never read.
 What a start again mends (log or database away for a while, a contested batch) is retried for ever by a service and a
-few times under `once`; everything else stops the pipeline with its error.
+few times under `once`; everything else stops the pipeline with its error, the death of Spark's own process too.
 L7   A batch whose rows are more than the driver may hold is taken in smaller parts from then on.
 """
 
@@ -17,23 +17,22 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.core.errors import DataLossError, RetryError, fail
+from penstock.core.errors import CorruptError, DataLossError, RetryError, fail
 from penstock.core.units import Offset, PartitionId
 from penstock.core.values import cut_to_json
-from penstock.pipeline.batch import what_it_said
+from penstock.pipeline.batch import RESULT_LIMIT, what_it_said
 from penstock.pipeline.microbatch import Processor, Progress
 from penstock.views import fence
 
-RESULT_LIMIT = "spark.driver.maxResultSize"
-"""Spark names this setting when the rows of a batch are more than the driver may hold."""
 RETRY_S = 1.0
 TRIES_ONCE = 5
 _WATCH_S = 1
@@ -49,7 +48,7 @@ class Driver:
     records_max: int
     say: Callable[[str], None]
     watch: Callable[[Progress], None]
-    stopping: threading.Event = field(default_factory=threading.Event)
+    stopping: threading.Event
     _failure: Exception | None = None
 
     @property
@@ -69,6 +68,11 @@ class Driver:
                     raise
                 self.say(f"pipeline {self.name}: {error.message}; trying again")
                 self.stopping.wait(RETRY_S)
+            except (Py4JNetworkError, ConnectionError) as error:
+                # Who ends a whole group of processes ends Spark's beside ours, and means a stop like any other.
+                if self.stopping.is_set():
+                    return
+                raise fail(RetryError, "spark-gone", pipeline=self.name) from error
             else:
                 return
 
@@ -139,10 +143,13 @@ class Driver:
         """Why the query ended: what our own code raised, else what Spark says of the reading side."""
         if self._failure is not None and not isinstance(self._failure, PySparkException):
             return self._failure
+        told = str(self._failure or error)
         reason = what_it_said(self._failure or error)
-        if RESULT_LIMIT in reason:
+        if RESULT_LIMIT in told:
             self.records_max = max(1, self.records_max // 4)
             return fail(RetryError, "batch-beyond-driver", pipeline=self.name, records_max=self.records_max)
+        if f"{CorruptError.__module__}.{CorruptError.__name__}" in told:
+            return fail(CorruptError, "log-unreadable", pipeline=self.name, reason=reason)
         return fail(RetryError, "query-ended", pipeline=self.name, reason=reason)
 
 

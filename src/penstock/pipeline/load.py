@@ -19,7 +19,8 @@ def load_pipeline(path: Path, *, start_spark: Callable[[], object] | None = None
     """
     if not path.is_file():
         raise fail(CallerError, "pipeline-file-missing", path=path)
-    found = [value for value in _run(path, start_spark=start_spark).values() if isinstance(value, Pipeline)]
+    values = _run(path, start_spark=start_spark).values()
+    found = list({id(value): value for value in values if isinstance(value, Pipeline)}.values())
     if len(found) != 1:
         raise fail(CallerError, "pipeline-not-one", path=path, count=len(found))
     return found[0]
@@ -37,7 +38,7 @@ def _run(path: Path, *, start_spark: Callable[[], object] | None) -> dict[str, o
         spec.loader.exec_module(module)
     except PenstockError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if start_spark is not None and "[SESSION_OR_CONTEXT_NOT_EXISTS]" in str(error):
             start_spark()
             return _run(path, start_spark=None)

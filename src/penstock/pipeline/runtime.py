@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from penstock.core.clock import RealClock
@@ -45,28 +46,28 @@ def run(
     pipeline = load_pipeline(file, start_spark=start_spark)
     if name is not None:
         pipeline.rename(name)
-    with database_url(settings) as url:
+    stopping = threading.Event()
+    with stopped_by_signals(stopping), database_url(settings) as url:
         _check_places(pipeline, url=url, bootstrap=settings.bootstrap)
         say(f"pipeline {pipeline.name}: starting Spark")
         threading.Thread(target=warm_up, args=[intake_of(pipeline, key=bytes(16))], daemon=True).start()
         spark = start_spark()
         try:
-            with (
-                driving(
-                    pipeline,
-                    file=file,
-                    settings=settings,
-                    url=url,
-                    spark=spark,
-                    take_over=take_over,
-                    say=say,
-                    watch=watch,
-                ) as driver,
-                stopped_by_signals(driver.stopping),
-            ):
+            with driving(
+                pipeline,
+                file=file,
+                settings=settings,
+                url=url,
+                spark=spark,
+                take_over=take_over,
+                stopping=stopping,
+                say=say,
+                watch=watch,
+            ) as driver:
                 driver.drive(once=once)
         finally:
-            spark.stop()
+            with suppress(Py4JError, OSError):  # where its process is gone there is nothing left to stop
+                spark.stop()
 
 
 def _check_places(pipeline: Pipeline, *, url: str, bootstrap: str) -> None:
@@ -87,6 +88,7 @@ def driving(
     url: str,
     spark: SparkSession,
     take_over: bool,
+    stopping: threading.Event,
     say: Callable[[str], None],
     watch: Callable[[Progress], None],
 ) -> Iterator[Driver]:
@@ -114,7 +116,7 @@ def driving(
             number=registered.batch or 0,
         )
         say(f"pipeline {pipeline.name}: reading from {cut_to_json(registered.cut) or 'the start of the log'}")
-        yield Driver(processor, settings.bootstrap, settings.home, settings.batch_records_max, say, watch)
+        yield Driver(processor, settings.bootstrap, settings.home, settings.batch_records_max, say, watch, stopping)
 
 
 def intake_of(pipeline: Pipeline, *, key: bytes) -> Intake:

@@ -31,6 +31,7 @@ _SETTINGS = {
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
     # Over TCP each Python task waits a constant 40 ms for its input.
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "penstock.pipeline.workers",
     "spark.sql.shuffle.partitions": "2",
     # The default manager starts two processes for each checkpoint file on a local disk.
     "spark.sql.streaming.checkpointFileManagerClass": (

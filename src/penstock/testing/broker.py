@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from penstock.broker.config import BrokerConfig
 from penstock.broker.server import loop_factory, serve
 from penstock.core.clock import Clock, RealClock
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 LISTENING = "listening on "
 
@@ -97,6 +98,11 @@ class BrokerProcess:
         if self.process.stdout:
             self.process.stdout.close()
 
+    def abort(self) -> int:
+        """End it where it seems to stand still: it writes what its threads do to standard error. Gives its status."""
+        self.process.send_signal(signal.SIGABRT)
+        return self.process.wait(STOP_SECONDS)
+
     def stop(self) -> int:
         """End it as an operator would; gives its exit status."""
         self.process.send_signal(signal.SIGTERM)
@@ -109,11 +115,17 @@ def start_broker(
     """Start `penstock broker`, and wait until it listens. A `launcher` takes the place of the plain command."""
     command = [*(launcher or (sys.executable, "-c", "from penstock.cli.app import main; main()")), "broker"]
     arguments = ["--data", str(data), "--listen", f"127.0.0.1:{port}", *options]
-    process = subprocess.Popen(
-        [*command, *arguments], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-    )
-    line = process.stdout.readline() if process.stdout else ""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+    process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True, env=environment)
+    line = _first_line(process)
     if not line.startswith(LISTENING):
         process.kill()
         raise RuntimeError(f"the broker ended with status {process.wait(STOP_SECONDS)} instead of listening")
     return BrokerProcess(process, line.removeprefix(LISTENING).strip())
+
+
+def _first_line(process: subprocess.Popen[str]) -> str:
+    """Empty where the process ended, or said nothing for `START_SECONDS`."""
+    if process.stdout is None or not select.select([process.stdout], [], [], START_SECONDS)[0]:
+        return ""
+    return process.stdout.readline()

@@ -72,10 +72,12 @@ class Database:
         if self._connection is not None and not self._connection.closed:
             return self._connection
         self.close()
-        before, self._session = self._session, f"{self._application}-{random_bytes(6).hex()}"
-        self._connection = _connect(self._url, where=self.where, application=self._session)
-        if before:
-            self._connection.execute(_END_SESSION, (before,))
+        session = f"{self._application}-{random_bytes(6).hex()}"
+        self._connection = _connect(self._url, where=self.where, application=session)
+        if self._session:
+            self._connection.execute(_END_SESSION, (self._session,))
+        # Only now: were the one before forgotten when a connection fails, its locks would be held against us.
+        self._session = session
         return self._connection
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ Limits: a view is read whole into memory unless a limit is given; a ledger holds
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,6 +160,8 @@ def snapshot(database: Database) -> Iterator[Connection]:
     """One state of the database for all that is read inside."""
     with database.errors(), database.connection.transaction():
         database.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        if schema.exists(database.connection):
+            schema.check(database)
         yield database.connection
 
 
@@ -214,8 +217,8 @@ def _plain_row(row: Sequence[object], *, view: FoldView) -> tuple[object, ...]:
 def spell(value: object) -> object:
     """A value as JSON: decimals and what JSON cannot hold as text.
 
-    >>> spell(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)), spell(Decimal("1.50"))
-    ('2026-01-02T03:04:05Z', '1.50')
+    >>> spell(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)), spell(Decimal("1.50")), spell(float("-inf")), spell(0.5)
+    ('2026-01-02T03:04:05Z', '1.50', '-Infinity', 0.5)
     """
     match value:
         case Decimal():
@@ -224,6 +227,8 @@ def spell(value: object) -> object:
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case date():
             return value.isoformat()
+        case float() if not math.isfinite(value):
+            return str(Decimal(value))  # NaN, Infinity or -Infinity, as Postgres spells them
     return value
 
 

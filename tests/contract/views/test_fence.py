@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Never
 
 import psycopg
 import pytest
 
 from penstock.core.clock import ManualClock, RealClock
 from penstock.core.declared import Definition, Late
-from penstock.core.errors import CallerError, FencedError
+from penstock.core.errors import CallerError, FencedError, RetryError, fail
 from penstock.views import fence, read, schema
 from penstock.views.commit import commit
 from penstock.views.connection import Database
@@ -220,3 +221,23 @@ def test_status_tells_whether_the_driver_is_alive(database: Database, url: str) 
             (True, "here", 4711, 1)
         ]
     assert [row["running"] for row in read.status(database)] == [False]
+
+
+def test_v3_the_lock_of_a_lost_session_comes_back_though_the_first_try_to_connect_fails(
+    database: Database, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server may not know for hours that a session is gone, and its lock would be held against its own driver."""
+    registered = take(database)
+    lost, database._connection = database._connection, None  # the server still holds it open
+    with monkeypatch.context() as patched:
+        patched.setattr("penstock.views.connection._connect", no_connection)
+        with pytest.raises(RetryError):
+            fence.hold(database, registered, clock=CLOCK)
+    fence.hold(database, registered, clock=CLOCK, wait_s=5)
+    assert lost is not None
+    with pytest.raises(psycopg.OperationalError):
+        lost.execute("SELECT 1")
+
+
+def no_connection(*_: object, **__: object) -> Never:
+    raise fail(RetryError, "database-unreachable", where="here", reason="no answer")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -22,7 +21,7 @@ from penstock.views.commit import commit
 from penstock.views.connection import Database
 from penstock.views.fence import Registered
 from penstock.views.outbox import Message
-from tests.contract.views.scripts import TOPIC, P0, batch, take
+from tests.contract.views.scripts import P0, TOPIC, batch, take
 
 CLOCK = RealClock()
 REJECTED = f"{TOPIC}.rejected"
@@ -58,6 +57,13 @@ def headers(record: Record) -> dict[str, str]:
     return {name: (text or b"").decode() for name, text in record.headers}
 
 
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = CLOCK.monotonic() + 60
+    while not is_so():
+        assert CLOCK.monotonic() < deadline
+        CLOCK.sleep(0.05)
+
+
 def test_v3_one_message_that_the_log_never_takes_holds_nobody_up_and_repeats_nobody(
     database: Database, url: str, bootstrap: str, client: Client
 ) -> None:
@@ -65,8 +71,7 @@ def test_v3_one_message_that_the_log_never_takes_holds_nobody_up_and_repeats_nob
     said: list[str] = []
     say(database, registered, [refused(0, b"first"), refused(1, b"x", target="no topic name"), refused(2, b"last")])
     publisher = Publisher(Database(url), registered, bootstrap=bootstrap, clock=CLOCK, say=said.append)
-    while len(said) < 3:
-        CLOCK.sleep(0.05)
+    wait_until(lambda: len(said) >= 3)
     publisher.close()
     assert [record.value for record in published(client, REJECTED)] == [b"first", b"last"]
     assert [message.offset for _, message in outbox.pending(database, registered)] == [1]
@@ -83,8 +88,7 @@ def test_v3_a_record_larger_than_its_topic_takes_is_told_without_its_content(
     client.create_topic("large", configs={"max.message.bytes": "100000"})
     publisher = Publisher(Database(url), registered, bootstrap=bootstrap, clock=CLOCK, say=said.append)
     with psycopg.connect(url, autocommit=True) as connection:
-        while connection.execute("SELECT 1 FROM penstock.outbox").fetchone():
-            CLOCK.sleep(0.05)
+        wait_until(lambda: connection.execute("SELECT 1 FROM penstock.outbox").fetchone() is None)
     publisher.close()
     found = {headers(record)["source-position"]: record for record in published(client, "large")}
     assert found[f"{TOPIC}-0@1"].value == b"small"

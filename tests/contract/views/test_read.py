@@ -113,3 +113,11 @@ def test_nobody_listening_is_a_wait_that_names_the_host_and_hides_the_password()
         read.status(database)
     assert "127.0.0.1:1/books" in str(refused.value)
     assert "hush" not in repr(refused.value)
+
+
+def test_a_schema_of_a_later_release_is_not_read(database: Database) -> None:
+    take(database)
+    database.connection.execute("UPDATE penstock.schema_version SET version = version + 1")
+    for ask in (read.status, read.list_views, lambda held: read.show(held, VIEW)):
+        with pytest.raises(CallerError, match="database-schema-newer"):
+            ask(database)

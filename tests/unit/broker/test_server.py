@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from penstock.broker.events import TimerFired
+from penstock.broker.events import TimerFired, WorkCompleted
 from penstock.broker.server import Client, Server
 from penstock.protocol.frames import request_frame
 from penstock.protocol.messages.fetch import FetchRequest
@@ -84,7 +84,7 @@ def test_a_failure_while_the_broker_stops_ends_the_stop(machine: Machine) -> Non
     async def play() -> None:
         server = Server(machine.core, clock=machine.clock, connections_max=1)
         stopping = asyncio.ensure_future(server.stop())
-        asyncio.get_running_loop().call_soon(server.happened, object())
+        asyncio.get_running_loop().call_soon(server.happened, WorkCompleted(77, None))
         await asyncio.wait_for(stopping, 5)
         assert isinstance(server.failed.exception(), KeyError)
 

@@ -295,9 +295,7 @@ def test_no_more_partitions_are_made_than_the_record_of_their_ends_holds(machine
     for name in ("a", "b"):
         topic = machine.node.new_topic(name, partitions=PARTITIONS_IN_ALL_MAX // 2, configs={})
         machine.node.topics.apply(topic_made(topic, now_ms=machine.clock.now_ms()))
-    told = machine.ask(
-        CreateTopicsRequest([CreateTopicsRequestTopic("c", 1, 1)]), CreateTopicsResponse, version=7
-    )
+    told = machine.ask(CreateTopicsRequest([CreateTopicsRequestTopic("c", 1, 1)]), CreateTopicsResponse, version=7)
     assert told.topics[0].error_code == KafkaError.INVALID_PARTITIONS
     names = [f"{'t' * 249}-{index}" for index in range(PARTITIONS_IN_ALL_MAX + 2)]
     known = Recorded(bytes(16), Offset(0), Offset(0))

@@ -48,7 +48,7 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tu
 
     def run(report: Report, *arguments: str) -> tuple[int, str, str]:
         proving = ModuleType("penstock.pipeline.verify")
-        proving.verify = lambda name, *, file, settings: replace(report, pipeline=name or "all")  # type: ignore[attr-defined]
+        proving.verify = lambda name, *, file, settings: [replace(report, pipeline=name or "all")]  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "penstock.pipeline.verify", proving)
         result = CliRunner().invoke(app, arguments, catch_exceptions=False)
         return result.exit_code, result.stdout, result.stderr
@@ -59,7 +59,9 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tu
 def test_v2_no_difference_is_status_0_and_one_document(command: Callable[..., tuple[int, str, str]]) -> None:
     status, out, err = command(REPORT, "by_model", "--output", "json")
     assert (status, err) == (0, "0 differences\n")
-    assert json.loads(out) == {
+    answer = json.loads(out)
+    assert (answer["differences"], len(answer["pipelines"])) == (0, 1)
+    assert answer["pipelines"][0] == {
         "pipeline": "by_model",
         "cut": {"t": {"0": 3, "1": 4}},
         "views": [{"view": "by_model", "rows": 2, "differences": 0}],
@@ -81,8 +83,9 @@ def test_v2_no_difference_is_status_0_and_one_document(command: Callable[..., tu
 
 def test_v2_differences_are_status_1_and_all_are_in_the_json(command: Callable[..., tuple[int, str, str]]) -> None:
     status, out, err = command(WRONG, "--output", "json")
-    answer = json.loads(out)
     assert (status, err) == (1, "61 differences\n")
+    assert json.loads(out)["differences"] == 61
+    answer = json.loads(out)["pipelines"][0]
     assert (answer["pipeline"], answer["balance"], answer["differences"], len(answer["found"])) == (
         "all",
         False,

@@ -15,7 +15,7 @@ from penstock.core.declared import Aggregate, ColumnType, FoldView, Key, Measure
 from penstock.core.errors import BugError, CallerError
 from penstock.core.units import DurationUs
 from penstock.kernels.columns import arrow_type
-from penstock.kernels.fold import Exact, check_measure, fold, measure_type, merge
+from penstock.kernels.fold import Exact, check_measure, fold, measure_type, merge, outside_calendar
 
 MINUTE = Window("at", DurationUs(60_000_000))
 QUANTITY = ColumnType("decimal", 18, 6)
@@ -86,6 +86,31 @@ def test_least_and_greatest_keep_the_type_of_their_column() -> None:
     folded = fold(rows(schema, ("a", True, -3, 0.5, Decimal("0.1"), day, at)), shape)
     assert [folded.schema.field(f"v{n}").type for n in range(6)] == [arrow_type(kind) for kind in kinds.values()]
     assert list(folded.to_pylist()[0].values())[2::2] == [True, -3, 0.5, Decimal("0.1"), day, at]
+
+
+def test_v2_nan_is_the_greatest_and_the_least_only_where_there_is_nothing_else_at_any_cut() -> None:
+    nan = float("nan")
+    shape = view(of("min", "x", ColumnType("double")), of("max", "x", ColumnType("double")))
+    values = [("a", 1.0), ("a", nan), ("b", nan), ("c", 2.0), ("d", None)]
+    whole = fold(rows("account string, x double", *values), shape)
+    parts = merge([fold(rows("account string, x double", value), shape) for value in values], shape)
+    for folded in (whole, parts):
+        found = {row["account"]: (str(row["v0"]), str(row["v1"])) for row in folded.to_pylist()}
+        assert found == {"a": ("1.0", "nan"), "b": ("nan", "nan"), "c": ("2.0", "2.0"), "d": ("None", "None")}
+
+
+@pytest.mark.parametrize(
+    ("at", "size_us", "outside"),
+    [
+        (datetime(9999, 12, 31, 23, 58, 59, tzinfo=UTC), 60_000_000, False),
+        (datetime(9999, 12, 31, 23, 59, 0, tzinfo=UTC), 60_000_000, True),
+        (datetime(1, 1, 1, tzinfo=UTC), 60_000_000, False),
+        (datetime(1, 1, 1, tzinfo=UTC), 7 * 86_400_000_000, True),  # a Monday; windows of seven days begin on Thursdays
+    ],
+)
+def test_a_window_outside_the_calendar_is_told(*, at: datetime, size_us: int, outside: bool) -> None:
+    times = pa.chunked_array([pa.array([at], pa.timestamp("us", tz="UTC"))])
+    assert outside_calendar(times, Window("at", DurationUs(size_us))).to_pylist() == [outside]
 
 
 def test_windows_align_to_1970_before_it_too() -> None:
