@@ -515,7 +515,7 @@ ROWS: dict[str, Row] = {
     ),
     "function-raises-often": Row(
         CallerError,
-        "a function raises on nearly every record of a batch, or on more than {most}; it starts at {position}: {reason}",
+        "a function raises on nearly all of a batch, or on more than {most} records; it starts at {position}: {reason}",
         "correct the function and run again, or raise the setting set_aside_max",
     ),
     "function-raises-alone": Row(
