@@ -35,6 +35,7 @@ from penstock.views.server import embedded
 
 CLOCK = RealClock()
 TOPIC = "usage.requests"
+WAIT_S = 240
 USAGE = Path(__file__).parents[1] / "src" / "penstock" / "demo" / "usage.py"
 PIPELINE = """
 import json, sys
@@ -171,6 +172,7 @@ def freshness(where: Place, *, seconds: int, rate: int, start: int) -> None:
 
 
 def wait_for(where: Place, end: int) -> None:
+    deadline = CLOCK.monotonic() + WAIT_S
     with psycopg.connect(where.url, autocommit=True) as connection:
         while True:
             try:
@@ -178,6 +180,8 @@ def wait_for(where: Place, end: int) -> None:
                     return
             except psycopg.errors.UndefinedTable:
                 pass
+            if CLOCK.monotonic() > deadline:
+                raise SystemExit(f"the pipeline did not reach offset {end} in {WAIT_S} s")
             CLOCK.sleep(0.05)
 
 

@@ -51,6 +51,7 @@ def has_room(handle: int, size: int) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_v2_v3_a_disk_that_fills_up_under_the_database_is_waited_for(tmp_path: Path) -> None:
     with small_disk(tmp_path, size_mb=SIZE_MB) as disk, running_plant(tmp_path, home=disk / "home") as plant:
         file = plant.write_usage("full")

@@ -34,7 +34,7 @@ from penstock.pipeline.microbatch import Processor, Progress
 from penstock.views import fence
 
 RETRY_S = 1.0
-TRIES_ONCE = 5
+TRIES_ONCE = 3
 _WATCH_S = 1
 
 
