@@ -18,7 +18,7 @@ from pathlib import Path
 from penstock.core.files import Files, read_whole, replace_whole
 from penstock.core.units import Offset, PartitionId
 from penstock.core.values import OffsetRange
-from penstock.demo.traffic import OUTCOME_OF, TOPIC, Kind, read_units, spell_units
+from penstock.demo.traffic import OUTCOME_OF, TOPIC, Kind, read_units
 
 HEADER = "planned"
 OUTCOMES = ("applied", "duplicate", "conflict", "rejected", "late", "pending")
@@ -127,12 +127,6 @@ def _number_differences(what: str, expected: Mapping[str, int], found: Mapping[s
         for name in sorted({*expected, *found})
         if expected.get(name, 0) != found.get(name, 0)
     ]
-
-
-def bill_of(truth: Truth, account: str) -> dict[str, object]:
-    """What the account owes by the producer's own count."""
-    owed = truth.accounts.get(account, Account())
-    return {"account": account, "requests": owed.requests, "quantity": spell_units(owed.units)}
 
 
 def load(files: Files, path: Path) -> Truth:

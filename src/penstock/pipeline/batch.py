@@ -112,7 +112,7 @@ def _without_window(rows: Mapping[str, pa.Table], *, graph: Graph, most: int) ->
             outside = rows[view.stream].filter(outside_calendar(times, view.window))
             found |= {(row["topic"], row["partition"], row["offset"]): said for row in outside[POSITION].to_pylist()}
     if len(found) > most:
-        first = "{}-{}-{}".format(*min(found))
+        first = _spelt(min(found))
         raise fail(CallerError, "function-raises-often", most=most, position=first, reason=found[min(found)])
     return found
 
@@ -145,10 +145,14 @@ def _position(rows: pa.Table, *, topic: str, at: int) -> Position:
     return topic, row["partition"], row["offset"]
 
 
+def _spelt(position: Position) -> str:
+    return "{}-{}-{}".format(*position)
+
+
 def _first_position(accepted: Mapping[str, pa.Table]) -> str:
     for topic, rows in accepted.items():
         if rows.num_rows:
-            return "{}-{}-{}".format(*_position(rows, topic=topic, at=0))
+            return _spelt(_position(rows, topic=topic, at=0))
     return "no record"
 
 

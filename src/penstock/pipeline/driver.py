@@ -155,7 +155,7 @@ class Driver:
 
 @contextmanager
 def stopped_by_signals(stopping: threading.Event) -> Iterator[None]:
-    """SIGTERM and Ctrl-C end the loop after the batch in hand; a second one ends the process."""
+    """SIGTERM and Ctrl-C end the loop, its last batch committed whole or not at all; a second one ends the process."""
 
     def stop(number: int, _: object) -> None:
         if stopping.is_set():

@@ -17,30 +17,28 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 RAW_SCHEMA = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
+_RAW_NAMES = [column.split()[0] for column in RAW_SCHEMA.split(", ")]
 PROBLEM = "_problem"
 _POSITION_TYPE = pa.struct([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 
 
 def plain_rows(records: RecordColumns, *, schema: StructType, place: OffsetRange) -> pa.RecordBatch:
     """Raw records where the schema is the default one, else JSON decoded into its columns."""
-    if schema.fieldNames() == [column.name for column in parse_schema(RAW_SCHEMA.replace("binary", "string"))]:
+    if schema.fieldNames() == _RAW_NAMES:
         return _raw_rows(records, place)
     return _decoded_rows(records, schema=schema, place=place)
 
 
 def _raw_rows(records: RecordColumns, place: OffsetRange) -> pa.RecordBatch:
-    count = len(records.offsets)
     at = pa.array(records.timestamps_ms * 1_000).cast(pa.timestamp("us", tz="UTC"))
     return pa.RecordBatch.from_arrays(
         [
             _bytes(records.payload, records.key_start, records.key_length),
             _bytes(records.payload, records.value_start, records.value_length),
-            pa.array([place.topic] * count, pa.string()),
-            pa.array(np.full(count, place.partition, np.int32)),
-            pa.array(records.offsets),
+            *_place_arrays(records, place),
             at,
         ],
-        names=["key", "value", "topic", "partition", "offset", "timestamp"],
+        names=_RAW_NAMES,
     )
 
 
@@ -72,15 +70,14 @@ def _column(name: str, spelling: str) -> Column:
 
 
 def _positions(records: RecordColumns, place: OffsetRange) -> pa.Array:
+    return pa.StructArray.from_arrays(_place_arrays(records, place), fields=list(_POSITION_TYPE))
+
+
+def _place_arrays(records: RecordColumns, place: OffsetRange) -> list[pa.Array]:
+    """Topic, partition and offset of every record."""
     count = len(records.offsets)
-    return pa.StructArray.from_arrays(
-        [
-            pa.array([place.topic] * count, pa.string()),
-            pa.array(np.full(count, place.partition, np.int32)),
-            pa.array(records.offsets),
-        ],
-        fields=list(_POSITION_TYPE),
-    )
+    partitions = np.full(count, place.partition, np.int32)
+    return [pa.array([place.topic] * count, pa.string()), pa.array(partitions), pa.array(records.offsets)]
 
 
 def _described(decoded: Decoded, columns: tuple[Column, ...]) -> list[str | None]:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from penstock.core.declared import INTEGERS, ColumnType, FoldView, Measure
+from penstock.core.declared import ColumnType, FoldView, Measure
 from penstock.core.errors import CallerError, fail
+from penstock.kernels.fold import measure_type
 
 if TYPE_CHECKING:
     from penstock.views.connection import Connection, Database
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 VERSION = 1
 LOCK_SPACE = 0x50454E53
 """The first half of our advisory locks; the second is a pipeline's number, 0 for the schema itself."""
-AVERAGE_PLACES = 4
 NAME_BYTES_MAX = 63
 """Postgres cuts longer names off without a word."""
 
@@ -209,13 +209,12 @@ def shown(measure: Measure, *, at: int) -> sql.Composed:
         case "sum":
             return sql.SQL("CASE WHEN {} > 0 THEN {} END").format(count, value)
         case "avg":
-            return _average(value, count, scale=0 if measure.type.name in INTEGERS else measure.type.scale)
+            return _average(value, count, places=measure_type(measure).scale)
 
 
-def _average(value: sql.Identifier, count: sql.Identifier, *, scale: int) -> sql.Composed:
-    """Half away from zero at four more places than the column has. Division of numerics rounds by itself, so this one
+def _average(value: sql.Identifier, count: sql.Identifier, *, places: int) -> sql.Composed:
+    """Half away from zero at so many places. Division of numerics rounds by itself, so this one
     is of whole numbers: twice the sum in units of the last place, plus the count, by twice the count."""
-    places = scale + AVERAGE_PLACES
     return sql.SQL(
         "CASE WHEN {n} > 0 THEN sign({v}) * div(abs({v}) * 2 * {units} + {n}, 2 * {n}::numeric) * {unit} END"
     ).format(v=value, n=count, units=sql.SQL("1" + "0" * places), unit=sql.SQL("0." + "0" * (places - 1) + "1"))
